@@ -1,0 +1,19 @@
+"""`python -m ongpu`, and the console script."""
+
+import sys
+
+
+def main() -> int:
+    """Run the command line."""
+    if sys.argv[1:] == ["--version"]:  # answered before anything is loaded
+        from ongpu import __version__
+
+        print(f"ongpu {__version__}")  # noqa: T201
+        return 0
+    from ongpu.fronts.cli import run
+
+    return run(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,156 @@
+"""Evidence -> facts -> outcomes -> report. Every front asks this engine; no front judges."""
+
+import pkgutil
+import traceback
+import types
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import get_args
+
+from ongpu import rules as rules_package
+from ongpu import sources as sources_package
+from ongpu.model import Certainty, Evidence, Fact, Finding, Outcome, Report, Rule, Severity, Source, Unknown, Unread, Verdict
+
+MAX_REFS = 12  # lines of evidence that one finding shows
+
+
+def _modules(package: ModuleType) -> Iterable[ModuleType]:
+    for item in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+        module = import_module(item.name)
+        if item.ispkg:
+            yield from _modules(module)
+        else:
+            yield module
+
+
+@cache
+def all_rules() -> tuple[Rule, ...]:
+    """Every rule: found by walking the package, in the order layer, slug."""
+    found = [module.RULE for module in _modules(rules_package) if hasattr(module, "RULE")]
+    return tuple(sorted(found, key=lambda rule: (rule.layer, rule.slug)))
+
+
+@cache
+def all_sources() -> tuple[Source, ...]:
+    """Every source, by kind."""
+    return tuple(source for module in _modules(sources_package) for source in getattr(module, "SOURCES", ()))
+
+
+def collect(evidence: Iterable[Evidence], sources: Sequence[Source]) -> tuple[list[Fact], list[Unread]]:
+    """The facts that the evidence holds, one of each type, and what could not be read."""
+    facts: dict[type[Fact], Fact] = {}
+    unread: list[Unread] = []
+    for item in evidence:
+        if item.problem and not item.text:
+            unread.append(Unread(item.origin, item.problem))
+        read = False
+        for source in sources:
+            try:
+                if source.kind != item.kind and (item.kind != "pasted" or not source.looks_like(item)):
+                    continue
+                read = True
+                for fact in source.read(item):
+                    before = facts.get(type(fact))
+                    facts[type(fact)] = before.join(fact) if before else fact
+            except Exception as error:  # one bad text must not stop the others; the reader is told
+                unread.append(Unread(item.origin, f"{source.kind}: {type(error).__name__}: {error}"))
+        if not read and item.text.strip():
+            unread.append(Unread(item.origin, "nothing in it was recognised"))
+    return list(facts.values()), unread
+
+
+def _needs(rule: Rule) -> list[tuple[type[Fact], bool]]:
+    """The facts that a rule takes, in order, and whether it can do without."""
+    needs: list[tuple[type[Fact], bool]] = []
+    for name, annotation in rule.check.__annotations__.items():
+        if name == "return":
+            continue
+        if isinstance(annotation, types.UnionType):
+            needs.append((next(a for a in get_args(annotation) if a is not type(None)), True))
+        else:
+            needs.append((annotation, False))
+    return needs
+
+
+def judge(rule: Rule, facts: dict[type[Fact], Fact]) -> Outcome:
+    """What one rule answers to these facts."""
+    given: list[Fact | None] = []
+    for kind, optional in _needs(rule):
+        fact = facts.get(kind)
+        if fact is None and not optional:
+            return Outcome(rule, Verdict.UNKNOWN, (), f"nothing told about {kind.__name__}", asked=False)
+        given.append(fact)
+    findings: list[Finding] = []
+    try:
+        for finding in rule.check(*given):
+            refs = finding.refs or tuple(ref for fact in given if fact for ref in fact.refs[:4])
+            findings.append(replace(finding, rule=rule, refs=tuple(dict.fromkeys(refs))[:MAX_REFS]))
+    except Unknown as unknown:
+        if not findings:
+            return Outcome(rule, Verdict.UNKNOWN, (), unknown.what, unknown.settle or rule.settle)
+    except Exception:  # a rule that crashes is told, and stops nothing
+        return Outcome(rule, Verdict.CRASHED, (), traceback.format_exc(limit=-3))
+    return Outcome(rule, Verdict.FOUND if findings else Verdict.CLEAR, tuple(findings))
+
+
+def _depth(finding: Finding) -> tuple[object, ...]:
+    """Sort key: what was merely possible comes last; then severity, certainty, the deepest layer."""
+    weight = finding.weight
+    layer = finding.rule.layer if finding.rule else 0
+    possible = finding.certainty is Certainty.POSSIBLE
+    return (weight is Severity.NOTE, possible, -weight, -finding.certainty, layer, finding.slug)
+
+
+def _hide(findings: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
+    """Apart: causes, and consequences of causes that are at least as certain."""
+    shown: list[Finding] = []
+    hidden: list[Finding] = []
+    for finding in findings:
+        because = [
+            other
+            for other in findings
+            if other.rule
+            and finding.slug in other.rule.hides
+            and other.certainty >= min(finding.certainty, Certainty.LIKELY)
+            and other.weight > Severity.NOTE
+        ]
+        (hidden if because else shown).append(finding)
+    return shown, hidden
+
+
+def diagnose(
+    evidence: Sequence[Evidence],
+    subject: str,
+    rules: Sequence[Rule] | None = None,
+    sources: Sequence[Source] | None = None,
+) -> Report:
+    """The whole answer to this evidence. Pure: the same evidence gives the same report."""
+    found, unread = collect(evidence, all_sources() if sources is None else sources)
+    facts = {type(fact): fact for fact in found}
+    outcomes = [judge(rule, facts) for rule in (all_rules() if rules is None else rules)]
+    findings = sorted((f for outcome in outcomes for f in outcome.findings), key=_depth)
+    shown, hidden = _hide(findings)
+    unknown = [o for o in outcomes if o.verdict is Verdict.UNKNOWN and o.asked]
+    crashed = any(o.verdict is Verdict.CRASHED for o in outcomes)
+    if any(finding.weight > Severity.NOTE for finding in shown):
+        verdict = Verdict.FOUND
+    elif crashed:
+        verdict = Verdict.CRASHED
+    elif unknown or not (shown or any(o.verdict is Verdict.CLEAR for o in outcomes)):
+        verdict = Verdict.UNKNOWN
+    else:
+        verdict = Verdict.CLEAR
+    return Report(
+        subject=subject,
+        verdict=verdict,
+        findings=tuple(shown),
+        hidden=tuple(hidden),
+        outcomes=tuple(outcomes),
+        unknown=tuple(unknown),
+        unread=tuple(unread),
+        evidence=tuple(evidence),
+        facts=tuple(found),
+    )

@@ -1,0 +1,1 @@
+"""What is known: frozen dataclasses, one file per layer."""

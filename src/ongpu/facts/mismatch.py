@@ -1,0 +1,96 @@
+"""What is known about tensors on different devices, and who is to blame for it."""
+
+import re
+from dataclasses import dataclass
+
+from ongpu.facts.code import Raised
+from ongpu.model import Certainty, Fact
+
+_OPTIMIZER = ("/optim/", "optimizer.step", "optim.step", "opt.step(", "optimizers/", "scaler.step", "\\optim\\", "deepspeed/ops/adam")
+_LOADING = ("torch/serialization.py", "load_state_dict", "load_checkpoint")
+_LIST = re.compile(r"self\.\w+\[[^\]]+\]\(|for \w+(?:, ?\w+)? in (?:enumerate\(|zip\()?self\.\w+")
+_LAYER = re.compile(r"\bnn\.[A-Z]\w+\([^()]*\)(?:\.\w+\([^()]*\))?\(")
+_SAMPLER = ("utils/data/sampler.py", "randperm", "random_split", "utils/data/dataset.py", "dataloader.py")
+_MADE = re.compile(
+    r"\b(?:torch|np|numpy)\.(?:zeros|ones|arange|tensor|rand\w*|full|eye|empty|linspace|from_numpy|triu|tril|FloatTensor|LongTensor|Tensor|as_tensor)\b"
+)
+_COMBINES = re.compile(r"[-+*/&|@<>]|\bcat\b|\bstack\b|\bwhere\b|masked_fill|\[[^\]]+\]|matmul|gather|scatter|\badd\b|\bmul\b")
+_LOSS = ("torch/nn/modules/loss.py", "criterion(", "loss_fn(", "cross_entropy", "nll_loss", "criterion_", "loss_func")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mismatch:
+    """One complaint about tensors on two devices (or of two types).
+
+    odd: what stands apart, in the message's words: "input", "weight", "index", "target", "hidden", "lengths" ...; None
+    where it does not say. odd_on, other_on: "cpu", "cuda:0" ... of that tensor and of the others.
+    """
+
+    odd: str | None
+    odd_on: str | None
+    other_on: str | None
+    method: str | None  # the operation: "addmm", "index_select"
+    raised: Raised
+
+    @property
+    def suspect(self) -> tuple[str, Certainty]:
+        """The slug of the likeliest cause, and how sure the words and the frames make it."""
+        return _suspect(self)
+
+    @property
+    def line(self) -> str:
+        """The user's own line where it happened, "" where it is not known."""
+        own = self.raised.own()
+        return own[-1].code if own else ""
+
+    @property
+    def two_gpus(self) -> bool:
+        """Whether both devices are GPUs."""
+        return all((on or "cpu").startswith("cuda:") for on in (self.odd_on, self.other_on)) and self.odd_on != self.other_on
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mismatches(Fact):
+    """The complaints about devices, in order."""
+
+    found: tuple[Mismatch, ...] = ()
+
+
+def _suspect(mismatch: Mismatch) -> tuple[str, Certainty]:
+    raised, odd = mismatch.raised, mismatch.odd
+    likely, possible, certain = Certainty.LIKELY, Certainty.POSSIBLE, Certainty.CERTAIN
+    if odd == "lengths":
+        return "device-mismatch", certain
+    if odd == "generator":
+        stray = raised.frames and not raised.through(*_SAMPLER)
+        return ("device-mismatch", likely) if stray else ("default-device-cuda", likely)
+    if odd == "optimizer state" or raised.through(*_OPTIMIZER):
+        return "optimizer-before-move", likely
+    if mismatch.two_gpus:
+        return "device-mismatch", likely
+    if odd == "weight":
+        own = " ".join(frame.code for frame in raised.own()[-3:])
+        if _LAYER.search(own):
+            return "tensor-created-on-cpu", likely
+        return ("module-not-registered", likely) if _LIST.search(own) else ("model-not-moved", likely)
+    if odd in ("input", "target", "xgboost input", "output"):
+        return ("model-not-moved", possible) if odd == "output" else ("input-not-moved", likely)
+    if odd in ("hidden", "class weight", "condition", "tensors", "mask", "collective", "indexed"):
+        return "tensor-created-on-cpu", likely
+    if odd and odd.startswith("feature"):
+        return "input-not-moved", likely
+    return _by_frames(mismatch)
+
+
+def _by_frames(mismatch: Mismatch) -> tuple[str, Certainty]:
+    """Where the message names no argument, the line where it happened tells most."""
+    raised, line = mismatch.raised, mismatch.line
+    if raised.through(*_LOSS) and not _MADE.search(line):
+        return "input-not-moved", Certainty.LIKELY
+    own = raised.own()
+    in_library = bool(raised.frames) and raised.frames[-1].library
+    if line and (_MADE.search(line) or (_COMBINES.search(line.partition("=")[2] or line) and not in_library)):
+        return "tensor-created-on-cpu", Certainty.LIKELY
+    if own and any("forward" in frame.function for frame in own[-2:]) and _COMBINES.search(line):
+        return "tensor-created-on-cpu", Certainty.LIKELY
+    return "device-mismatch", Certainty.LIKELY

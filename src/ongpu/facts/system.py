@@ -1,0 +1,28 @@
+"""What is known about processes on the machine."""
+
+from dataclasses import dataclass
+
+from ongpu.model import Fact, Ref
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """One process on a GPU. Memory in MiB."""
+
+    pid: int | None = None
+    gpu: int | None = None
+    name: str | None = None
+    user: str | None = None
+    memory: int | None = None
+    kind: str | None = None  # "C", "G", "C+G"
+    gone: bool = False  # the driver lists it, but no such process lives
+    ref: Ref | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Processes(Fact):
+    """Who is on the GPUs. `listed`: a process table was shown, so an empty one means that none is visible."""
+
+    processes: tuple[Process, ...] = ()
+    holders: tuple[Process, ...] = ()  # who has /dev/nvidia* open (fuser, lsof, /proc/*/fd)
+    listed: bool | None = None

@@ -1,0 +1,1 @@
+"""Who asks: the command line, one file per command."""

@@ -1,0 +1,38 @@
+"""`ongpu` and `ongpu doctor`: why the GPU of this machine (or of a snapshot) is not used."""
+
+import argparse
+import os
+from pathlib import Path
+
+from ongpu.engine import all_sources, diagnose
+from ongpu.fronts.answer import add_options, complain, say, show
+from ongpu.hosts import recorded
+from ongpu.hosts.interpreter import choose, machine
+from ongpu.hosts.live import gather
+from ongpu.model import Evidence
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.add_argument("snapshot", nargs="?", help=say("a snapshot to examine instead of this machine", "要检查的快照文件（默认检查本机）"))
+    parser.add_argument("--python", metavar="PATH", help=say("interpreter or venv to examine", "要检查的解释器或虚拟环境"))
+    parser.add_argument("--root", default="/", help=argparse.SUPPRESS)  # another file system: rescue systems and tests
+    add_options(parser, ("text", "json", "markdown", "html"))
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Examine, judge, tell."""
+    if options.python and choose(os.environ, options.python) is None:
+        return complain(f"--python {options.python}: no Python interpreter there", f"--python {options.python}：找不到 Python 解释器")
+    evidence: list[Evidence]
+    if options.snapshot:
+        try:
+            evidence = recorded.read(Path(options.snapshot))
+        except (OSError, ValueError) as error:
+            return complain(f"{options.snapshot}: {error}", f"{options.snapshot}：{error}")
+        subject = options.snapshot
+    else:
+        evidence = gather(machine(options.root, options.python), all_sources())
+        subject = say("this machine", "本机")
+    return show(diagnose(evidence, subject), options, links=True)

@@ -1,0 +1,134 @@
+"""`ongpu fix`: shows the plan, runs the safe repairs after asking, and asks the doctor again whether the fault is gone."""
+
+import argparse
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+
+from ongpu.engine import all_sources, diagnose
+from ongpu.fronts.answer import EXIT, complain, language, say
+from ongpu.hosts.interpreter import machine
+from ongpu.hosts.live import gather
+from ongpu.model import Command, Finding, Report, Risk, Severity, Verdict
+from ongpu.report import words
+from ongpu.report.recipes import commands
+
+LIMIT = 1800  # seconds for one repair: a framework is several GB to fetch
+
+
+@dataclass(frozen=True)
+class Step:
+    """One finding and what repairs it here."""
+
+    finding: Finding
+    commands: tuple[Command, ...]
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.add_argument("slug", nargs="?", help=say("repair only this fault", "只修复这一项"))
+    parser.add_argument("--yes", action="store_true", help=say("run the safe repairs without asking", "不询问，直接执行安全的修复"))
+    parser.add_argument("--python", metavar="PATH", help=say("interpreter or venv to examine", "要检查的解释器或虚拟环境"))
+    parser.add_argument("--root", default="/", help=argparse.SUPPRESS)
+    parser.add_argument("--lang", choices=("en", "zh"), default=None, help=say("language", "语言"))
+    parser.set_defaults(run=run)
+
+
+def examine(options: argparse.Namespace) -> Report:
+    """The doctor's answer for this machine, now."""
+    return diagnose(gather(machine(options.root, options.python), all_sources()), "machine")
+
+
+def plan(report: Report, slug: str | None, lang: str) -> list[Step]:
+    """The faults to repair, the root cause first, each with its commands."""
+    serious = [f for f in report.findings if f.weight > Severity.NOTE and slug in (None, f.slug)]
+    steps: dict[str, Step] = {}
+    for finding in serious:
+        steps.setdefault(finding.slug, Step(finding, tuple(commands(finding, report, lang))))
+    return list(steps.values())
+
+
+def run(options: argparse.Namespace) -> int:
+    """Plan, ask, repair, examine again."""
+    lang = options.lang or language()
+    report = examine(options)
+    steps = plan(report, options.slug, lang)
+    if not steps:
+        return _nothing(report, options.slug)
+    print(say("The plan, the root cause first:", "修复计划（根本原因在前）："))
+    for step in steps:
+        _show(step, lang)
+    safe = [(step, command) for step in steps for command in step.commands if command.risk is Risk.SAFE and _runnable(command)]
+    if not safe:
+        print(say("\nNothing here is safe to run on its own: run the commands above yourself.", "\n以上没有可以自动执行的安全操作：请自行执行。"))
+        return 1
+    if options.root != "/":
+        print(say("\nAnother root is examined: nothing is run.", "\n检查的是另一个根目录：不执行任何操作。"))
+        return 1
+    return _repair(options, safe)
+
+
+def _nothing(report: Report, slug: str | None) -> int:
+    if slug and report.verdict is Verdict.FOUND:
+        found = ", ".join(f.slug for f in report.findings if f.weight > Severity.NOTE)
+        return complain(f"{slug} is not found here; found: {found}", f"这里没有发现 {slug}；发现的是：{found}")
+    print(say("Nothing to repair was found.", "没有发现需要修复的问题。"))
+    return EXIT[report.verdict] if not slug else 0
+
+
+def _runnable(command: Command) -> bool:
+    """Whether it is a command, not a template that the reader must complete."""
+    return "<" not in command.run and "..." not in command.run
+
+
+def _show(step: Step, lang: str) -> None:
+    text = step.finding.text(lang)
+    print(f"\n{step.finding.slug}: {text.title}\n  {text.fix}")
+    for command in step.commands:
+        print(f"  $ {command.run}   [{words.risk(command.risk, lang)}]")
+        if command.undo:
+            print(f"      {words.word('undo', lang)}: {command.undo}")
+
+
+def _repair(options: argparse.Namespace, safe: list[tuple[Step, Command]]) -> int:
+    """Run the safe commands of one fault after another; after each fault ask the doctor whether it is gone."""
+    left: set[str] = set()
+    for slug in dict.fromkeys(step.finding.slug for step, _ in safe):
+        mine = [command for step, command in safe if step.finding.slug == slug]
+        ran = [command for command in mine if _allowed(command, options.yes) and _execute(command)]
+        if not ran:
+            left.add(slug)
+            continue
+        report = examine(options)
+        if any(f.slug == slug and f.weight > Severity.NOTE for f in report.findings):
+            left.add(slug)
+            print(say(f"{slug}: still there after the repair", f"{slug}：修复后问题仍在"))
+        else:
+            print(say(f"{slug}: gone", f"{slug}：已消失"))
+    return 1 if left or any(f.weight > Severity.NOTE for f in examine(options).findings) else 0
+
+
+def _allowed(command: Command, yes: bool) -> bool:
+    if yes:
+        return True
+    if sys.stdin is None or not sys.stdin.isatty():
+        print(say(f"not run (no terminal to ask on; --yes runs it): {command.run}", f"未执行（没有终端可询问；可用 --yes）：{command.run}"))
+        return False
+    try:
+        return input(say(f"run: {command.run} ? [y/N] ", f"执行：{command.run} ？[y/N] ")).strip().lower() in ("y", "yes", "是")
+    except EOFError:
+        return False
+
+
+def _execute(command: Command) -> bool:
+    """Run one repair in a shell, its output shown; whether it succeeded."""
+    print(f"$ {command.run}", flush=True)
+    try:
+        done = subprocess.run(["/bin/sh", "-c", command.run] if os.name == "posix" else command.run, timeout=LIMIT, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        print(say(f"failed: {error}", f"失败：{error}"))
+        return False
+    if done.returncode:
+        print(say(f"failed: exit status {done.returncode}", f"失败：退出码 {done.returncode}"))
+    return done.returncode == 0

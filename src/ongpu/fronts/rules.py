@@ -1,0 +1,33 @@
+"""`ongpu rules`: the list of everything that can be found, and the page of one rule."""
+
+import argparse
+import json
+
+from ongpu.engine import all_rules
+from ongpu.fronts.answer import add_options, complain, language, say
+from ongpu.report import rule_page
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.add_argument("slug", nargs="?", help=say("show the page of this rule", "显示该规则的页面"))
+    add_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """List the rules, or show one."""
+    lang = options.lang or language()
+    rules = all_rules()
+    if options.slug:
+        rules = tuple(rule for rule in rules if rule.slug == options.slug)
+        if not rules:
+            near = ", ".join(r.slug for r in all_rules() if any(p in r.slug for p in options.slug.split("-") if len(p) > 3)) or "ongpu rules"
+            return complain(f"no rule {options.slug!r}; near: {near}", f"没有规则 {options.slug!r}；相近：{near}")
+    if options.format == "json":
+        print(json.dumps([rule_page.as_dict(rule, lang) for rule in rules], ensure_ascii=False, indent=1))
+    elif options.slug:
+        print(rule_page.markdown(rules[0], lang) if options.format == "markdown" else rule_page.text(rules[0], lang))
+    else:
+        print(rule_page.table(rules, lang, markdown=options.format == "markdown"))
+    return 0

@@ -1,0 +1,1 @@
+"""Where evidence comes from: the only folder that touches a machine."""

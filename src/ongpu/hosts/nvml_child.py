@@ -1,0 +1,140 @@
+"""The child process that calls NVML through nvidia-ml-py and prints what it says, one JSON object a line, at once.
+
+Each field of a GPU is a value, or {"error": "Not Supported"}: "not supported" and "not permitted" are told, never 0.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pynvml as n
+
+
+def say(**what: Any) -> None:
+    """One line for the parent, now: what comes after may hang."""
+    print(json.dumps(what), flush=True)  # noqa: T201
+
+
+def ask(function: str, *args: Any) -> Any:
+    """The answer of an NVML function; {"error": words} where it refuses or this NVML does not have it."""
+    try:
+        answer = getattr(n, function)(*args)
+    except n.NVMLError as error:
+        return {"error": str(error), "code": error.value}
+    except (AttributeError, TypeError, ValueError, UnicodeDecodeError) as error:
+        return {"error": f"{type(error).__name__}: {error}", "code": 13}
+    return answer.decode("utf-8", "replace") if isinstance(answer, bytes) else answer
+
+
+def part(answer: Any, *names: str) -> Any:
+    """Some fields of an NVML structure, as a dictionary."""
+    if isinstance(answer, dict):
+        return answer
+    return {name: getattr(answer, name) for name in names if hasattr(answer, name)}
+
+
+FIELDS: dict[str, Callable[[Any], Any]] = {
+    "name": lambda d: ask("nvmlDeviceGetName", d),
+    "uuid": lambda d: ask("nvmlDeviceGetUUID", d),
+    "pci": lambda d: part(ask("nvmlDeviceGetPciInfo", d), "busId", "pciDeviceId"),
+    "capability": lambda d: ask("nvmlDeviceGetCudaComputeCapability", d),
+    "memory": lambda d: part(ask("nvmlDeviceGetMemoryInfo", d), "total", "free", "used"),
+    "utilization": lambda d: part(ask("nvmlDeviceGetUtilizationRates", d), "gpu", "memory"),
+    "temperature": lambda d: ask("nvmlDeviceGetTemperature", d, n.NVML_TEMPERATURE_GPU),
+    "slowdown": lambda d: ask("nvmlDeviceGetTemperatureThreshold", d, n.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN),
+    "margin": lambda d: part(ask("nvmlDeviceGetMarginTemperature", d), "marginTemperature"),
+    "fan": lambda d: ask("nvmlDeviceGetFanSpeed", d),
+    "power": lambda d: ask("nvmlDeviceGetPowerUsage", d),
+    "power_limit": lambda d: ask("nvmlDeviceGetEnforcedPowerLimit", d),
+    "power_default": lambda d: ask("nvmlDeviceGetPowerManagementDefaultLimit", d),
+    "clock_sm": lambda d: ask("nvmlDeviceGetClockInfo", d, n.NVML_CLOCK_SM),
+    "clock_sm_max": lambda d: ask("nvmlDeviceGetMaxClockInfo", d, n.NVML_CLOCK_SM),
+    "pstate": lambda d: ask("nvmlDeviceGetPerformanceState", d),
+    "reasons": lambda d: ask("nvmlDeviceGetCurrentClocksThrottleReasons", d),
+    "ecc": lambda d: ask(
+        "nvmlDeviceGetTotalEccErrors", d, n.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, n.NVML_VOLATILE_ECC
+    ),
+    "ecc_total": lambda d: ask(
+        "nvmlDeviceGetTotalEccErrors", d, n.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, n.NVML_AGGREGATE_ECC
+    ),
+    "remapped": lambda d: ask("nvmlDeviceGetRemappedRows", d),
+    "retired_pending": lambda d: ask("nvmlDeviceGetRetiredPagesPendingStatus", d),
+    "pcie_gen": lambda d: ask("nvmlDeviceGetCurrPcieLinkGeneration", d),
+    "pcie_gen_max": lambda d: ask("nvmlDeviceGetMaxPcieLinkGeneration", d),
+    "pcie_width": lambda d: ask("nvmlDeviceGetCurrPcieLinkWidth", d),
+    "pcie_width_max": lambda d: ask("nvmlDeviceGetMaxPcieLinkWidth", d),
+    "pcie_replays": lambda d: ask("nvmlDeviceGetPcieReplayCounter", d),
+    "mig": lambda d: ask("nvmlDeviceGetMigMode", d),
+    "mig_devices": lambda d: mig_devices(d),
+    "compute_mode": lambda d: ask("nvmlDeviceGetComputeMode", d),
+    "persistence": lambda d: ask("nvmlDeviceGetPersistenceMode", d),
+    "display": lambda d: ask("nvmlDeviceGetDisplayActive", d),
+    "driver_model": lambda d: ask("nvmlDeviceGetDriverModel", d) if sys.platform == "win32" else None,
+    "nvlinks": lambda d: nvlinks(d),
+    "fabric": lambda d: part(ask("nvmlDeviceGetGpuFabricInfo", d), "state", "status"),
+}
+
+
+def mig_devices(device: Any) -> Any:
+    """How many MIG devices exist; None where MIG is off."""
+    mode = ask("nvmlDeviceGetMigMode", device)
+    if not isinstance(mode, (list, tuple)) or not mode[0]:
+        return None
+    most = ask("nvmlDeviceGetMaxMigDeviceCount", device)
+    if isinstance(most, dict):
+        return most
+    handles = (ask("nvmlDeviceGetMigDeviceHandleByIndex", device, i) for i in range(most))
+    return sum(not isinstance(handle, dict) for handle in handles)
+
+
+def nvlinks(device: Any) -> Any:
+    """[active, inactive] NVLink links; None where the card has none."""
+    states = []
+    for link in range(18):  # NVML_NVLINK_MAX_LINKS
+        state = ask("nvmlDeviceGetNvLinkState", device, link)
+        if isinstance(state, dict):
+            break
+        states.append(bool(state))
+    return [sum(states), len(states) - sum(states)] if states else None
+
+
+def processes(device: Any) -> list[dict[str, Any]]:
+    """Who is on the device. usedGpuMemory in bytes; None where the driver does not tell (WDDM, another container)."""
+    found = []
+    for kind, function in (("C", "nvmlDeviceGetComputeRunningProcesses"), ("G", "nvmlDeviceGetGraphicsRunningProcesses")):
+        answer = ask(function, device)
+        for process in answer if isinstance(answer, list) else ():
+            found.append({"pid": process.pid, "kind": kind, "memory": process.usedGpuMemory})
+    return found
+
+
+def device(index: int) -> None:
+    """Everything about one GPU, on one line. A lost GPU keeps its index."""
+    handle = ask("nvmlDeviceGetHandleByIndex", index)
+    if isinstance(handle, dict):
+        say(gpu=index, error=handle["error"])
+        return
+    values = {name: function(handle) for name, function in FIELDS.items()}
+    say(gpu=index, **{k: v for k, v in values.items() if v is not None}, processes=processes(handle))
+
+
+def main() -> None:
+    """Everything that NVML says, line by line."""
+    say(asking="init")
+    init = ask("nvmlInit")
+    if isinstance(init, dict):
+        say(init=init["error"], code=init["code"])
+        return
+    say(init="ok")
+    cuda = ask("nvmlSystemGetCudaDriverVersion_v2")
+    count = ask("nvmlDeviceGetCount")
+    say(driver=ask("nvmlSystemGetDriverVersion"), nvml=ask("nvmlSystemGetNVMLVersion"), cuda=cuda, count=count)
+    for index in range(count if isinstance(count, int) else 0):
+        say(asking=index)
+        device(index)
+    say(done=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What runs inside the user's interpreter: standard library only, Python 3.8 syntax."""

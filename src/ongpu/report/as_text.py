@@ -1,0 +1,113 @@
+"""The answer for a terminal: the chain, then for each cause its slug, what, why, grounds and remedy."""
+
+from collections.abc import Iterator
+
+from ongpu.model import Finding, Report, Risk, Severity, Verdict
+from ongpu.report import words
+from ongpu.report.chain import chain
+from ongpu.report.layout import paint, width_of, wrap
+from ongpu.report.recipes import commands
+from ongpu.report.words import word
+
+MARKS = {
+    "ok": ("ok", "green"), "error": ("x", "red"), "warning": ("!", "yellow"), "possible": ("?", "yellow"),
+    "unknown": ("?", "yellow"), "unasked": ("-", "dim"),
+}  # fmt: skip
+COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
+RISKS = {Risk.SAFE: "green", Risk.DISRUPTIVE: "yellow", Risk.DESTRUCTIVE: "red"}
+SHOWN_REFS = 6
+
+
+def render(report: Report, lang: str = "en", everything: bool = False, *, width: int = 80, colour: bool = False, links: bool = True) -> str:
+    """The answer as text, at most `width` columns wide (commands and quoted lines are not broken)."""
+    lines: list[str] = []
+    if links:
+        lines += [*_chain(report, lang, width, colour), ""]
+    shown = [*report.findings, *(report.hidden if everything else ())]
+    for finding, others in _alike(shown):
+        lines += [*_finding(report, finding, others, lang, everything, width, colour), ""]
+    if report.verdict is Verdict.CLEAR:
+        asked = sum(o.asked for o in report.outcomes)
+        lines += [paint(word("clear", lang), "green", colour), *wrap(word("clear_detail", lang, count=asked), width)]
+    elif report.verdict is Verdict.UNKNOWN:
+        lines += [paint(word("unknown", lang), "yellow", colour)]
+        if not report.unknown and not shown:
+            lines += wrap(word("unknown_detail", lang), width)
+    lines += _loose_ends(report, lang, everything, width, colour)
+    while lines and not lines[-1]:
+        lines.pop()
+    return "\n".join(lines)
+
+
+def _chain(report: Report, lang: str, width: int, colour: bool) -> Iterator[str]:
+    names = [words.layer(link.layer, lang) for link in chain(report, lang)]
+    pad = max(width_of(name) for name in names)
+    for name, link in zip(names, chain(report, lang), strict=True):
+        mark, shade = MARKS[link.mark]
+        head = f"{name}{' ' * (pad - width_of(name))}  {paint(mark.ljust(2), shade, colour)}  "
+        text = wrap(link.words, width - pad - 6) or [""]
+        yield (head + text[0]).rstrip()
+        yield from (" " * (pad + 6) + line for line in text[1:])
+
+
+def _alike(findings: list[Finding]) -> Iterator[tuple[Finding, list[Finding]]]:
+    """Findings of one rule and the same words for several subjects (8 GPUs with one fault): told once."""
+    groups: dict[tuple[object, ...], list[Finding]] = {}
+    for finding in findings:
+        key = (finding.slug, finding.variant, finding.weight, finding.certainty, bool(finding.subject) or id(finding))
+        groups.setdefault(key, []).append(finding)
+    for first, *others in groups.values():
+        yield first, others
+
+
+def _finding(
+    report: Report, finding: Finding, others: list[Finding], lang: str, everything: bool, width: int, colour: bool
+) -> Iterator[str]:
+    text, weight = finding.text(lang), finding.weight
+    sure = "" if finding.certainty.name == "CERTAIN" else f" ({words.certainty(finding.certainty, lang)})"
+    yield paint(f"{words.severity(weight, lang)}: {finding.slug}{sure}", COLOURS[weight], colour)
+    title = wrap(text.title, width - 4)
+    yield from (("  x " if i == 0 else "    ") + paint(line, "bold", colour) for i, line in enumerate(title))
+    yield from ("    " + line for line in wrap(text.why, width - 4))
+    if others:
+        subjects = ", ".join(other.subject for other in others[:16])
+        yield from ("    " + line for line in wrap(word("more", lang, count=len(others), subjects=subjects), width - 4))
+    refs = finding.refs if everything else finding.refs[:SHOWN_REFS]
+    if refs:
+        label = word("seen", lang)
+        places = [f"{ref.source}:{ref.line}" for ref in refs]
+        pad = min(max(map(width_of, places)), 28)
+        for i, (ref, place) in enumerate(zip(refs, places, strict=True)):
+            head = label if i == 0 else " " * width_of(label)
+            quote = " ".join(ref.quote.split())
+            room = max(20, width - width_of(label) - pad - 8)
+            quote = quote if width_of(quote) <= room or everything else quote[: room - 3] + "..."
+            yield f"    {paint(head, 'dim', colour)}  {paint(place + ' ' * (pad - width_of(place)), 'dim', colour)}  {quote}"
+    label = word("fix", lang)
+    indent = 6 + width_of(label)
+    for i, line in enumerate(wrap(text.fix, width - indent)):
+        yield "    " + (paint(label, "green", colour) if i == 0 else " " * width_of(label)) + "  " + line
+    for command in commands(finding, report, lang):
+        yield f"{' ' * indent}$ {command.run}   {paint(f'[{words.risk(command.risk, lang)}]', RISKS[command.risk], colour)}"
+        if everything and command.undo:
+            yield from (" " * indent + "  " + line for line in wrap(f"{word('undo', lang)}: {command.undo}", width - indent - 2))
+
+
+def _loose_ends(report: Report, lang: str, everything: bool, width: int, colour: bool) -> Iterator[str]:
+    """What could not be told, read or judged: never silently dropped."""
+    told: set[str] = set()
+    for outcome in report.unknown:
+        if outcome.because in told or (report.verdict is Verdict.FOUND and not everything and len(told) >= 2):
+            continue
+        told.add(outcome.because)
+        yield from wrap(paint(word("could_not_tell", lang, what=outcome.because), "yellow", colour), width)
+        if outcome.settle:
+            yield f"    {word('settle', lang)} {'; '.join(outcome.settle[:2])}"
+    for outcome in report.outcomes:
+        if outcome.verdict is Verdict.CRASHED:
+            because = outcome.because if everything else outcome.because.strip().splitlines()[-1]
+            yield word("crashed", lang, slug=outcome.rule.slug, because=because)
+    if everything or report.verdict is Verdict.UNKNOWN:
+        yield from (word("not_read", lang, source=u.source, because=u.because) for u in report.unread)
+    if report.hidden and not everything:
+        yield paint(word("hidden", lang, count=len(report.hidden)), "dim", colour)

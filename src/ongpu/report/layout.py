@@ -1,0 +1,38 @@
+"""Columns, colours and line breaks of a terminal; Chinese characters are two columns wide and break anywhere."""
+
+import re
+
+from wcwidth import wcswidth
+
+_COLOURS = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1", "dim": "2"}
+_WIDE = r"\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uff60"
+_TOKENS = re.compile(rf"[{_WIDE}][，。；：、！？）》」』”’…]*|\s+|[^\s{_WIDE}]+")
+
+
+def width_of(text: str) -> int:
+    """Columns that the text takes; unprintable characters count as none."""
+    width = wcswidth(text)
+    return width if width >= 0 else len(text)
+
+
+def paint(text: str, colour: str, on: bool) -> str:
+    """The text in a colour, where colours are on."""
+    return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if on and text else text
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """The text in lines of at most `width` columns; a word that is longer stands alone. Line ends in it are kept."""
+    lines: list[str] = []
+    for paragraph in text.split("\n"):
+        line = ""
+        for token in _TOKENS.findall(paragraph):
+            if token.isspace():
+                line += " " if line else ""
+            elif line and width_of(line) + width_of(token) > width:
+                lines.append(line.rstrip())
+                line = token
+            else:
+                line += token
+        if line.strip():
+            lines.append(line.rstrip())
+    return lines

@@ -1,0 +1,1 @@
+"""What it means: one rule per file, one folder per layer."""

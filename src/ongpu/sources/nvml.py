@@ -1,0 +1,173 @@
+"""What NVML says: the JSON lines of `hosts/nvml_child.py`."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ongpu.facts.driver import Driver
+from ongpu.facts.hardware import Gpu, Gpus
+from ongpu.facts.system import Process, Processes
+from ongpu.model import Evidence, Fact, Get, Ref, Source
+
+MIB = 1 << 20
+# Bits of nvmlClocksEventReasons (nvml.h), with the names that `nvidia-smi -q -d PERFORMANCE` gives them.
+REASONS = {
+    0x1: "Idle", 0x2: "Applications Clocks Setting", 0x4: "SW Power Cap", 0x8: "HW Slowdown", 0x10: "Sync Boost",
+    0x20: "SW Thermal Slowdown", 0x40: "HW Thermal Slowdown", 0x80: "HW Power Brake Slowdown",
+    0x100: "Display Clock Setting",
+}  # fmt: skip
+COMPUTE_MODES = {0: "Default", 1: "Exclusive_Thread", 2: "Prohibited", 3: "Exclusive_Process"}
+DRIVER_MODELS = {0: "WDDM", 1: "TCC", 2: "MCDM"}
+
+
+def _number(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _field(value: Any, name: str) -> int | None:
+    return _number(value.get(name)) if isinstance(value, dict) else None
+
+
+def _scaled(value: Any, by: float) -> float | None:
+    number = _number(value)
+    return None if number is None else number / by
+
+
+def _flag(value: Any) -> bool | None:
+    number = _number(value)
+    return None if number is None else bool(number)
+
+
+def _first_flag(value: Any) -> bool | None:
+    return bool(value[0]) if isinstance(value, list) and value else None
+
+
+def gpu(item: Mapping[str, Any]) -> Gpu:
+    """One line of the child about one GPU, as a fact."""
+    get = item.get
+    name, uuid, capability, remapped, links = (get(key) for key in ("name", "uuid", "capability", "remapped", "nvlinks"))
+    mode, model = _number(get("compute_mode")), get("driver_model")
+    rows = remapped if isinstance(remapped, list) and len(remapped) == 4 else None
+    total, used, free = (_field(get("memory"), key) for key in ("total", "used", "free"))
+    reasons = _number(get("reasons"))
+    pstate = _number(get("pstate"))
+    bus = get("pci", {}).get("busId") if isinstance(get("pci"), dict) else None
+    return Gpu(
+        index=_number(get("gpu")),
+        name=name if isinstance(name, str) else None,
+        uuid=uuid if isinstance(uuid, str) else None,
+        bus=bus if isinstance(bus, str) else None,
+        capability=".".join(map(str, capability)) if isinstance(capability, list) else None,
+        memory_total=None if total is None else total // MIB,
+        memory_used=None if used is None else used // MIB,
+        memory_free=None if free is None else free // MIB,
+        utilization=_field(get("utilization"), "gpu"),
+        temperature=_number(get("temperature")),
+        temperature_slowdown=_number(get("slowdown")),
+        temperature_margin=_field(get("margin"), "marginTemperature"),
+        fan=_number(get("fan")),
+        power_draw=_scaled(get("power"), 1000),
+        power_limit=_scaled(get("power_limit"), 1000),
+        power_default=_scaled(get("power_default"), 1000),
+        clock_sm=_number(get("clock_sm")),
+        clock_sm_max=_number(get("clock_sm_max")),
+        pstate=None if pstate is None else f"P{pstate}",
+        throttle=None if reasons is None else tuple(name for bit, name in REASONS.items() if reasons & bit),
+        ecc_uncorrected=_number(get("ecc")),
+        ecc_uncorrected_total=_number(get("ecc_total")),
+        remap_uncorrectable=_number(rows[1]) if rows else None,
+        remap_pending=_flag(rows[2]) if rows else None,
+        remap_failed=_flag(rows[3]) if rows else None,
+        retired_pending=_flag(get("retired_pending")),
+        pcie_gen=_number(get("pcie_gen")),
+        pcie_gen_max=_number(get("pcie_gen_max")),
+        pcie_width=_number(get("pcie_width")),
+        pcie_width_max=_number(get("pcie_width_max")),
+        pcie_replays=_number(get("pcie_replays")),
+        mig=_first_flag(get("mig")),
+        mig_devices=_number(get("mig_devices")),
+        compute_mode=None if mode is None else COMPUTE_MODES.get(mode),
+        persistence=_flag(get("persistence")),
+        display_active=_flag(get("display")),
+        driver_model=DRIVER_MODELS.get(model[0]) if isinstance(model, list) and model else None,
+        nvlink_inactive=links[1] if isinstance(links, list) and len(links) == 2 else None,
+        error=_gpu_error(item),
+        ref=_ref(item),
+    )
+
+
+def _gpu_error(item: Mapping[str, Any]) -> str | None:
+    """Why a GPU does not answer: its handle is refused, or all that was asked of it says that it is lost."""
+    if isinstance(item.get("error"), str):
+        return str(item["error"])
+    errors = [v["error"] for v in item.values() if isinstance(v, dict) and "error" in v]
+    return next((e for e in errors if "lost" in e.lower() or "Unknown Error" in e), None) if errors else None
+
+
+def _ref(item: Mapping[str, Any]) -> Ref:
+    """What a reader sees of the line: the figures that matter, as nvidia-smi would say them."""
+    if isinstance(item.get("error"), str):
+        return Ref("NVML", 1, f"GPU {item.get('gpu')}: {item['error']}")
+    parts = [f"GPU {item.get('gpu')}: {item.get('name')}"]
+    memory, pci = item.get("memory"), item.get("pci")
+    if isinstance(pci, dict) and "busId" in pci:
+        parts.append(str(pci["busId"]))
+    if isinstance(memory, dict) and "total" in memory:
+        parts.append(f"{memory['used'] // MIB} / {memory['total'] // MIB} MiB")
+    for name, unit in (("temperature", "C"), ("pcie_width", " PCIe lanes")):
+        if isinstance(item.get(name), int):
+            parts.append(f"{item[name]}{unit}")
+    return Ref("NVML", 1, ", ".join(parts))
+
+
+def read(evidence: Evidence) -> Iterable[Fact]:
+    """The cards, the driver and the processes, as NVML says them."""
+    items = [json.loads(line) for line in evidence.text.splitlines() if line.startswith("{")]
+    items = [item for item in items if isinstance(item, dict)]
+    late = bool(evidence.problem and "timed out" in evidence.problem)
+    init: dict[str, Any] = next((item for item in items if "init" in item), {})
+    system: dict[str, Any] = next((item for item in items if "driver" in item), {})
+    said = init.get("init")
+    number = _number(system.get("cuda"))
+    refs = []
+    if said:
+        refs.append(Ref("NVML", 1, f"nvmlInit: {said}", "nvml"))
+    if isinstance(system.get("driver"), str):
+        refs.append(Ref("NVML", 1, f"driver {system['driver']}", "version"))
+    if late:
+        refs.append(Ref("NVML", 1, str(evidence.problem), "hung"))
+    yield Driver(
+        version=system["driver"] if isinstance(system.get("driver"), str) else None,
+        cuda=None if number is None else f"{number // 1000}.{number % 1000 // 10}",
+        nvml=said if isinstance(said, str) else None,
+        installed=True if isinstance(said, str) and "Not Found" not in said else None,
+        module_loaded=True if said == "ok" else None,
+        hung=late or None,
+        refs=tuple(refs),
+    )
+    if said == "ok":
+        cards = [item for item in items if "gpu" in item]
+        yield Gpus(gpus=tuple(gpu(item) for item in cards), refs=tuple(_ref(item) for item in cards[:8]))
+        running = tuple(_processes(cards))
+        yield Processes(processes=running, listed=True, refs=tuple(p.ref for p in running[:8] if p.ref))
+
+
+def _processes(cards: Iterable[Mapping[str, Any]]) -> Iterable[Process]:
+    for card in cards:
+        for item in card.get("processes", ()):
+            memory = item.get("memory")
+            size = None if not isinstance(memory, int) or memory >= 1 << 60 else memory // MIB  # ~0: not told
+            words = f"GPU {card['gpu']}: pid {item['pid']} ({item['kind']})" + ("" if size is None else f", {size} MiB")
+            yield Process(pid=item["pid"], gpu=card["gpu"], kind=item["kind"], memory=size, ref=Ref("NVML", 1, words))
+
+
+SOURCES = (
+    Source(
+        kind="nvml",
+        read=read,
+        looks_like=lambda evidence: evidence.text.startswith('{"asking": "init"}'),
+        gives=(Gpus, Driver, Processes),
+        get=(Get(call="nvml:ask", limit=12.0),),
+        settle="nvidia-smi",
+    ),
+)

@@ -1,0 +1,139 @@
+"""Known error lines, by the names of `knowledge/symptoms/`: what is printed, not what it means."""
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from ongpu.facts.symptoms import Hit, Symptoms
+from ongpu.model import Evidence, Fact, Source
+
+TABLES = Path(__file__).parent.parent / "knowledge" / "symptoms"
+MAX_HITS = 24  # of one symptom in one text: more of the same says nothing new
+MAX_LINE = 3000  # characters that a regex is given: no line can make it slow
+UNWRAP_LIMIT = 400_000  # characters up to which broken lines are also read as one
+_PREFIX = re.compile(r"\n(?:\s*(?:\[[^\]\n]{0,40}\]|kernel:|NVRM:|nvidia-nvlink:)\s*)*\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """A line to recognise: one of `literals` (lower case) must stand in it, and `regex` (if any) must match."""
+
+    name: str
+    literals: tuple[str, ...]
+    regex: str | None
+
+    def pattern(self) -> re.Pattern[str] | None:
+        """The compiled regex."""
+        return _compiled(self.regex) if self.regex else None
+
+
+@cache
+def _compiled(regex: str) -> re.Pattern[str]:
+    return re.compile(regex, re.IGNORECASE)
+
+
+@cache
+def table() -> tuple[Symptom, ...]:
+    """All symptoms, from one TOML file per layer."""
+    found = []
+    for path in sorted(TABLES.glob("*.toml")):
+        for name, entry in tomllib.loads(path.read_text("utf-8")).items():
+            has = entry["has"]
+            found.append(Symptom(name, (has,) if isinstance(has, str) else tuple(has), entry.get("re")))
+    return tuple(found)
+
+
+def _places(low: str, literals: tuple[str, ...]) -> Iterator[int]:
+    """Offsets of the literals, one per line."""
+    for literal in literals:
+        at = low.find(literal)
+        while at >= 0:
+            yield at
+            end = low.find("\n", at)
+            if end < 0:
+                break
+            at = low.find(literal, end)
+
+
+def _line(text: str, at: int, more: int = 0) -> str:
+    start = text.rfind("\n", 0, at) + 1
+    end = text.find("\n", at)
+    for _ in range(more):
+        if end >= 0:
+            end = text.find("\n", end + 1)
+    start = max(start, at - MAX_LINE // 2)
+    return text[start : min(end if end >= 0 else len(text), start + MAX_LINE)]
+
+
+def _scan(symptom: Symptom, text: str, low: str) -> Iterator[tuple[int, dict[str, str]]]:
+    """(offset, groups) of each hit."""
+    pattern = symptom.pattern()
+    for count, at in enumerate(_places(low, symptom.literals)):
+        if count >= 8 * MAX_HITS:
+            return
+        if pattern is None:
+            yield at, {}
+            continue
+        match = pattern.search(_line(text, at)) or pattern.search(_PREFIX.sub(" ", _line(text, at, more=2)))
+        if match:
+            yield at, {k: v for k, v in match.groupdict().items() if v is not None}
+
+
+def _unwrapped(text: str) -> tuple[str, list[int]]:
+    """The text with line ends taken out (terminals break words), and the old offset of each new character."""
+    keep = [i for i, char in enumerate(text) if char != "\n"]
+    return "".join(text[i] for i in keep), keep
+
+
+def read(evidence: Evidence) -> Iterable[Fact]:
+    """Every known error line in the text."""
+    text = evidence.text
+    low = text.lower()
+    if len(low) != len(text):  # some capitals grow when lowered: offsets must agree
+        text = low
+    hits: list[Hit] = []
+    missed: list[Symptom] = []
+    for symptom in table():
+        found = 0
+        for at, groups in _scan(symptom, text, low):
+            hits.append(Hit(symptom.name, evidence.ref_at(at), groups))
+            found += 1
+            if found >= MAX_HITS:
+                break
+        if not found:
+            missed.append(symptom)
+    if missed and "\n" in text and len(text) < UNWRAP_LIMIT:
+        hits += _across_lines(evidence, text, missed)
+    if hits:
+        hits.sort(key=lambda hit: hit.ref.line)
+        yield Symptoms(refs=tuple(hit.ref for hit in hits[:6]), hits=tuple(hits))
+
+
+def _across_lines(evidence: Evidence, text: str, symptoms: list[Symptom]) -> Iterator[Hit]:
+    """Symptoms whose words a line end has split: inside a word (terminals), or between words (sentences)."""
+    flat, offsets = _unwrapped(text)
+    spaced = _PREFIX.sub(lambda m: " " + "\0" * (len(m.group()) - 1), text)
+    places = [i for i, char in enumerate(spaced) if char != "\0"]
+    spaced = spaced.replace("\0", "")
+    for joined, origin in ((spaced, places), (flat, offsets)):
+        low = joined.lower()
+        if len(low) != len(joined):
+            return
+        for symptom in symptoms:
+            literal = next((item for item in symptom.literals if item in low), None)
+            if literal is None:
+                continue
+            at = low.find(literal)
+            pattern = symptom.pattern()
+            match = pattern.search(joined[max(0, at - 400) : at + 800]) if pattern else None
+            if pattern is None or match:
+                groups = {k: v for k, v in match.groupdict().items() if v is not None} if match else {}
+                yield Hit(symptom.name, evidence.ref_at(origin[at]), groups)
+
+
+SOURCES = (
+    Source(kind="symptoms", read=read, looks_like=lambda evidence: bool(evidence.text), gives=(Symptoms,)),
+)
