@@ -12,7 +12,7 @@ from typing import get_args
 
 from ongpu import rules as rules_package
 from ongpu import sources as sources_package
-from ongpu.model import Certainty, Evidence, Fact, Finding, Outcome, Report, Rule, Severity, Source, Unknown, Unread, Verdict
+from ongpu.model import Certainty, Evidence, Fact, Finding, Outcome, Ref, Report, Rule, Severity, Source, Unknown, Unread, Verdict
 
 MAX_REFS = 12  # lines of evidence that one finding shows
 
@@ -83,17 +83,27 @@ def judge(rule: Rule, facts: dict[type[Fact], Fact]) -> Outcome:
         if fact is None and not optional:
             return Outcome(rule, Verdict.UNKNOWN, (), f"nothing told about {kind.__name__}", asked=False)
         given.append(fact)
+    if not any(given):
+        return Outcome(rule, Verdict.UNKNOWN, (), "nothing told that it is judged from", asked=False)
     findings: list[Finding] = []
     try:
         for finding in rule.check(*given):
             refs = finding.refs or tuple(ref for fact in given if fact for ref in fact.refs[:4])
-            findings.append(replace(finding, rule=rule, refs=tuple(dict.fromkeys(refs))[:MAX_REFS]))
+            findings.append(replace(finding, rule=rule, refs=_once(refs)[:MAX_REFS]))
     except Unknown as unknown:
         if not findings:
             return Outcome(rule, Verdict.UNKNOWN, (), unknown.what, unknown.settle or rule.settle)
     except Exception:  # a rule that crashes is told, and stops nothing
         return Outcome(rule, Verdict.CRASHED, (), traceback.format_exc(limit=-3))
     return Outcome(rule, Verdict.FOUND if findings else Verdict.CLEAR, tuple(findings))
+
+
+def _once(refs: Iterable[Ref]) -> tuple[Ref, ...]:
+    """Each line once, whichever fields of the facts it carries."""
+    kept: dict[tuple[str, int, str], Ref] = {}
+    for ref in refs:
+        kept.setdefault((ref.source, ref.line, ref.quote), ref)
+    return tuple(kept.values())
 
 
 def _depth(finding: Finding) -> tuple[object, ...]:
@@ -139,7 +149,7 @@ def diagnose(
         verdict = Verdict.FOUND
     elif crashed:
         verdict = Verdict.CRASHED
-    elif unknown or not (shown or any(o.verdict is Verdict.CLEAR for o in outcomes)):
+    elif unknown or not (shown or any(fact.working() for fact in found)):
         verdict = Verdict.UNKNOWN
     else:
         verdict = Verdict.CLEAR

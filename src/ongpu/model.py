@@ -110,6 +110,10 @@ class Fact:
     refs: tuple[Ref, ...] = ()
     conflicts: tuple[str, ...] = ()
 
+    def working(self) -> bool:
+        """Whether the fact shows a GPU at work. Without one that does, a report is never CLEAR."""
+        return False
+
     def about(self, *names: str) -> tuple[Ref, ...]:
         """The lines that carry these fields; all lines of the fact where none is marked so."""
         return tuple(ref for ref in self.refs if ref.about in names) or self.refs[:3]
@@ -159,6 +163,14 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Words:
+    """A value of a finding that is itself language: a table's sentence about an error code."""
+
+    en: str
+    zh: str
+
+
+@dataclass(frozen=True, slots=True)
 class Fix:
     """Names a recipe of `knowledge/recipes.toml`; the values fill its placeholders."""
 
@@ -204,7 +216,7 @@ class Finding:
             return Text("", "", "")
         texts = self.rule.variants.get(self.variant) or (self.rule.en, self.rule.zh)
         text = texts[1] if lang == "zh" else texts[0]
-        values = _Values({name: _plain(value) for name, value in self.values.items()})
+        values = _Values({name: _plain(value, lang) for name, value in self.values.items()})
         return Text(*(part.format_map(values) for part in (text.title, text.why, text.fix)))
 
 
@@ -213,7 +225,9 @@ class _Values(dict[str, str]):
         return "?"
 
 
-def _plain(value: object) -> str:
+def _plain(value: object, lang: str) -> str:
+    if isinstance(value, Words):
+        return value.zh if lang == "zh" else value.en
     if isinstance(value, (tuple, list, set, frozenset)):
         return ", ".join(str(item) for item in value)
     return str(value)

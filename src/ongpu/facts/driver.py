@@ -23,6 +23,8 @@ class Driver(Fact):
     smi_works: bool | None = None
     hung: bool | None = None  # a call into the driver did not return within its limit
     on_disk: bool | None = None  # whether a module file for the running kernel is there (modinfo, modprobe)
+    hung_in: str | None = None  # which call: "nvmlInit", "GPU 3"
+    modprobe: bool | None = None  # nvidia-modprobe is there and setuid: it loads modules and makes nodes at the first CUDA call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +81,7 @@ class SystemPackages(Fact):
     listed: bool | None = None  # the NVIDIA packages were listed whole, so absence means absence
     runfile_version: str | None = None  # of NVIDIA-Linux-x86_64-<version>.run
     source_version: str | None = None  # of open-gpu-kernel-modules that were built by hand
+    library_versions: tuple[str, ...] = ()  # driver versions of libcuda.so.*, libnvidia-ml.so.* on disk
     unattended: bool | None = None  # an upgrade was done by unattended-upgrade
 
 

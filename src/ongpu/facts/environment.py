@@ -30,6 +30,7 @@ class Variables(Fact):
     values: Mapping[str, str] = field(default_factory=dict)
     lines: Mapping[str, Ref] = field(default_factory=dict)
     complete: bool | None = None
+    set_late: tuple[Ref, ...] = ()  # Python code: a line that uses CUDA, and the later one that sets CUDA_VISIBLE_DEVICES
 
     def get(self, name: str) -> str | None:
         """Its value; None where it was not told."""

@@ -60,6 +60,7 @@ class Python(Fact):
     prefix: str | None = None
     conda: bool | None = None
     others: tuple[str, ...] = ()  # other interpreters or environments seen, "path: torch 2.1.0+cpu"
+    shadows: tuple[tuple[str, str], ...] = ()  # (module, file): local files that would be imported instead of the package
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +77,12 @@ class Torch(Fact):
     location: str | None = None
     computed: bool | None = None  # our probe did a computation on every GPU, and it was right
     probe_error: str | None = None
+    probed: tuple[tuple[int, str], ...] = ()  # (device, error) of those on which our computation failed
+    visible: str | None = None  # CUDA_VISIBLE_DEVICES as the probed process saw it
+
+    def working(self) -> bool:
+        """It reaches a GPU."""
+        return bool(self.available and self.computed is not False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +94,10 @@ class TensorFlow(Fact):
     cudnn: str | None = None
     gpus: int | None = None  # devices of type GPU that it lists
 
+    def working(self) -> bool:
+        """It lists a GPU."""
+        return bool(self.gpus)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Jax(Fact):
@@ -95,6 +106,10 @@ class Jax(Fact):
     version: str | None = None
     backend: str | None = None  # "cpu", "gpu", "cuda"
     plugin: str | None = None  # version of the CUDA plugin
+
+    def working(self) -> bool:
+        """It runs on a GPU."""
+        return self.backend in ("gpu", "cuda")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -52,8 +52,12 @@ class Gpu:
     recovery_action: str | None = None
     error: str | None = None  # why the rest is not known: "GPU is lost", "Unknown Error"
     ref: Ref | None = None
+    temperature_max: int | None = None  # "GPU Max Operating Temp": SW Thermal Slowdown begins here
     links: tuple[str, ...] | None = None  # its row of `nvidia-smi topo -m`: ("X", "NV12", "SYS")
     problem_code: int | None = None  # Windows device manager: 43, 10, 12, 31
+    fabric: str | None = None  # NVSwitch fabric: "not started", "in progress", "completed"; None where the card has none
+    nvlink_active: int | None = None
+    fabric_error: str | None = None  # why it did not complete, as nvmlReturn_t says it
 
     @property
     def label(self) -> str:
@@ -79,6 +83,10 @@ class Gpus(Fact):
         printed = tuple((gpu.name or gpu.label, gpu.capability) for gpu in self.gpus if gpu.capability)
         return printed or self.capabilities
 
+    def working(self) -> bool:
+        """The driver lists cards and could ask each of them."""
+        return bool(self.gpus) and all(gpu.error is None and gpu.memory_total is not None for gpu in self.gpus)
+
     def cite(self, *gpus: Gpu) -> tuple[Ref, ...]:
         """The lines that show these GPUs."""
         return tuple(gpu.ref for gpu in gpus if gpu.ref) or self.refs[:4]
@@ -88,8 +96,9 @@ class Gpus(Fact):
         if not self.gpus or not other.gpus:
             return super().join(other)
         merged = list(self.gpus)
+        alone = _alone(self.gpus, other.gpus)
         for gpu in other.gpus:
-            same = next((i for i, mine in enumerate(merged) if _same(mine, gpu)), None)
+            same = next((i for i, mine in enumerate(merged) if alone or _same(mine, gpu)), None)
             if same is None:
                 merged.append(gpu)
             else:
@@ -107,6 +116,12 @@ def _bus(bus: str) -> str:
     """"00000000:01:00.0", "0000:01:00.0" and "01:00.0" are one place."""
     parts = bus.lower().split(":")
     return ":".join(parts[-2:])
+
+
+def _alone(mine: tuple[Gpu, ...], theirs: tuple[Gpu, ...]) -> bool:
+    """Whether each side tells of one card, and one of them does not say which."""
+    nameless = [g for g in (*mine, *theirs) if g.index is None and g.uuid is None and g.bus is None]
+    return len(mine) == len(theirs) == 1 and bool(nameless)
 
 
 def _same(a: Gpu, b: Gpu) -> bool:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 from ongpu.facts.code import Oom, OutOfMemory, Traceback, TrainingLog
 from ongpu.facts.hardware import Gpus
@@ -12,19 +13,31 @@ LARGEST_CARD = 300.0  # GiB: no single GPU has more (B300: 288 GB); a single req
 CONTEXT = 1.5  # GiB that a CUDA context and libraries may hold beside PyTorch's own count
 
 _LOADING = (
-    "from_pretrained", "load_state_dict", "torch.load", "modeling_utils.py", "load_model", "_apply(", "in _apply", ".cuda(", ".to(device",
-    "model_loader", "load_weights", "serialization.py", "accelerate/utils/modeling.py", "set_module_tensor_to_device", "convert(t)",
-    "lambda t: t.cuda", "lambda t: t.to", "create_weights", "LlamaForCausalLM(", "init_model", "initialize_model", "__init__.py\", in cuda",
+    "from_pretrained", "load_state_dict", "torch.load", "modeling_utils.py", "load_model", "_apply(",
+    "in _apply", ".cuda(", ".to(device",
+    "model_loader", "load_weights", "serialization.py", "accelerate/utils/modeling.py",
+    "set_module_tensor_to_device", "convert(t)",
+    "lambda t: t.cuda", "lambda t: t.to", "create_weights", "LlamaForCausalLM(", "init_model",
+    "initialize_model", "__init__.py\", in cuda",
     "pipe.to(", "model.to(", "ModelPatcher", "load_models_gpu", "self.model.half(",
 )
 _STEPPING = ("/optim/", "optimizer.step", "exp_avg", "_init_group", "optimizer_state", "\\optim\\", "opt.step(", "init_state")
 _BACKWARD = (".backward(", "autograd/__init__.py", "backward(")
-_EVAL = ("evaluate", "validate", "valid_epoch", "val_epoch", "validation", "eval_epoch", "eval_model", "def test", "inference", "predict", "test_epoch")
+_EVAL = (
+    "evaluate", "validate", "valid_epoch", "val_epoch", "validation", "eval_epoch", "eval_model", "def test", "inference", "predict",
+    "test_epoch",
+)
 _GRAD_FREE = ("no_grad", "inference_mode", "grad_mode.py", "_contextlib.py", "decorate_context", "decorate_no_grad")
-_GATHER = ("nested_concat", "evaluation_loop", "all_preds", "all_outputs", "preds.append", "outputs.append", "pad_across_processes", "logits if preds_host")
+_GATHER = (
+    "nested_concat", "evaluation_loop", "all_preds", "all_outputs", "preds.append", "outputs.append", "pad_across_processes",
+    "logits if preds_host",
+)
 _PARALLEL = ("parallel/scatter_gather.py", "data_parallel.py", "comm.py", "nn.DataParallel", "parallel/replicate.py")
 _RESTORE = ("_cuda_deserialize", "restore_location", "default_restore_location", "torch.load(", "serialization.py")
-_LARGE_MODEL = re.compile(r"\b(?:7|8|12|13|14|20|22|30|32|33|34|40|65|70|72|110|120|123|180|235|405|671)b\b", re.IGNORECASE)
+_LARGE_MODEL = re.compile(
+    r"\b(?:7|8|12|13|14|20|22|30|32|33|34|40|65|70|72|110|120|123|180|235|405|671)b\b",
+    re.IGNORECASE,
+)
 
 
 def _through(traceback: Traceback | None, words: Sequence[str]) -> bool:
@@ -34,7 +47,7 @@ def _through(traceback: Traceback | None, words: Sequence[str]) -> bool:
 def growth(log: TrainingLog | None) -> tuple[float, float] | None:
     """(first, last) GiB where the memory told in the log only rises, over three lines or more, and by a third at least."""
     told = [s.memory_gib for s in log.speeds if s.memory_gib is not None] if log else []
-    if len(told) < 3 or any(b < a * 0.995 for a, b in zip(told, told[1:], strict=False)):
+    if len(told) < 3 or any(b < a * 0.995 for a, b in pairwise(told)):
         return None
     return (told[0], told[-1]) if told[-1] > told[0] * 1.33 else None
 
@@ -72,7 +85,8 @@ def suspect(
         return "oom-model-too-large", likely, error  # Windows had already spilled into host memory
     if _through(traceback, _RESTORE) and not (held and total and held > total / 2):
         return "checkpoint-map-location" if _restoring(traceback) else "oom-model-too-large", likely, error
-    if held is not None and total and held > max(CONTEXT, 0.15 * total) and (error.others or mine is None or held > 0.4 * total or held > mine):
+    much = held is not None and total is not None and held > max(CONTEXT, 0.15 * total)
+    if much and held and total and (error.others or mine is None or held > 0.4 * total or held > mine):
         return "oom-other-process", certain if error.others or held > 0.5 * total else likely, error
     if error.kind == "kv-cache":
         return "oom-model-too-large", likely, error
@@ -88,7 +102,8 @@ def suspect(
 
 
 def _too_big(traceback: Traceback | None, error: Oom) -> str:
-    return "oom-model-too-large" if _through(traceback, _LOADING) and error.wanted and error.total and error.wanted < 4 * error.total else "oom-batch-too-large"
+    near = bool(error.wanted and error.total and error.wanted < 4 * error.total)
+    return "oom-model-too-large" if near and _through(traceback, _LOADING) else "oom-batch-too-large"
 
 
 def _restoring(traceback: Traceback | None) -> bool:
@@ -98,18 +113,20 @@ def _restoring(traceback: Traceback | None) -> bool:
 def _by_figures(error: Oom, traceback: Traceback | None) -> tuple[str, Certainty]:
     likely, possible = Certainty.LIKELY, Certainty.POSSIBLE
     idle, best, wanted = error.idle_reserve, error.holdable, error.wanted
-    if idle is not None and best is not None and wanted is not None and wanted <= best and idle >= max(wanted, 0.5) and error.total and idle > 0.05 * error.total:
+    fits = idle is not None and best is not None and wanted is not None and wanted <= best and idle >= max(wanted, 0.5)
+    if fits and idle and error.total and idle > 0.05 * error.total:
         return "oom-fragmentation", likely
-    if _through(traceback, _EVAL) and not _through(traceback, _GRAD_FREE) and not _through(traceback, _BACKWARD) and error.framework in (None, "torch"):
-        return "oom-eval-with-grad", likely if error.allocated and error.total and error.allocated > 0.5 * error.total else possible
+    evaluates = _through(traceback, _EVAL) and not _through(traceback, (*_GRAD_FREE, *_BACKWARD))
+    if evaluates and error.framework in (None, "torch"):
+        full = bool(error.allocated and error.total and error.allocated > 0.5 * error.total)
+        return "oom-eval-with-grad", likely if full else possible
     if _through(traceback, _LOADING) and not _through(traceback, _BACKWARD):
         return "oom-model-too-large", likely
     if _through(traceback, _STEPPING):
         return "oom-model-too-large", likely
     if error.framework in ("llama.cpp", "vllm"):
         return "oom-model-too-large", likely
-    small = wanted is not None and error.total is not None and error.allocated is not None and wanted < 0.03 * error.total and error.allocated > 0.9 * error.total
-    if small and error.total and error.total < 30 and _LARGE_MODEL.search(error.text):
+    if error.total and error.total < 30 and (error.allocated or 0) > 0.9 * error.total and _LARGE_MODEL.search(error.text):
         return "oom-model-too-large", likely
     return "oom-batch-too-large", likely
 
@@ -122,7 +139,7 @@ def first_gpu_crowd(processes: Processes | None) -> tuple[tuple[Process, ...], b
     compute = [p for p in processes.processes if p.kind != "G" and p.pid is not None and p.gpu is not None]
     lowest = min((p.gpu for p in compute if p.gpu is not None), default=None)
     elsewhere = {p.pid for p in compute if p.gpu != lowest}
-    guests = tuple(p for p in compute if p.gpu == lowest and p.pid in elsewhere)
+    guests = tuple(p for p in compute if p.gpu == lowest and p.pid in elsewhere and (p.memory is None or p.memory > 100))
     if lowest is None or not guests or len({p.pid for p in compute}) < 2:
         return None
     return guests, all((p.memory or 0) < 3000 for p in guests)
@@ -131,3 +148,15 @@ def first_gpu_crowd(processes: Processes | None) -> tuple[tuple[Process, ...], b
 def cite(errors: Sequence[Oom]) -> tuple[Ref, ...]:
     """The lines of these messages."""
     return tuple(dict.fromkeys(error.ref for error in errors))[:4]
+
+
+def uneven_first(processes: Processes | None) -> tuple[Process, Process] | None:
+    """(on its first GPU, the largest on another) where one process over several GPUs holds half as much again on the first."""
+    compute = [p for p in processes.processes if p.pid and p.kind != "G" and p.gpu is not None] if processes else []
+    for pid in dict.fromkeys(p.pid for p in compute):
+        mine = sorted((p for p in compute if p.pid == pid), key=lambda p: p.gpu or 0)
+        if len({p.gpu for p in mine}) > 1:
+            other = max(mine[1:], key=lambda p: p.memory or 0)
+            if (mine[0].memory or 0) > 1.5 * (other.memory or 0) > 1500:
+                return mine[0], other
+    return None

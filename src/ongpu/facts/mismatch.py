@@ -10,11 +10,15 @@ _OPTIMIZER = ("/optim/", "optimizer.step", "optim.step", "opt.step(", "optimizer
 _LOADING = ("torch/serialization.py", "load_state_dict", "load_checkpoint")
 _LIST = re.compile(r"self\.\w+\[[^\]]+\]\(|for \w+(?:, ?\w+)? in (?:enumerate\(|zip\()?self\.\w+")
 _LAYER = re.compile(r"\bnn\.[A-Z]\w+\([^()]*\)(?:\.\w+\([^()]*\))?\(")
+_ASSIGN = re.compile(r"^\s*[\w.,\[\] ]{1,80}=(?!=)")
 _SAMPLER = ("utils/data/sampler.py", "randperm", "random_split", "utils/data/dataset.py", "dataloader.py")
 _MADE = re.compile(
-    r"\b(?:torch|np|numpy)\.(?:zeros|ones|arange|tensor|rand\w*|full|eye|empty|linspace|from_numpy|triu|tril|FloatTensor|LongTensor|Tensor|as_tensor)\b"
+    r"\b(?:torch|np|numpy)\.(?:zeros|ones|arange|tensor|rand\w*|full|eye|empty|linspace|from_numpy|triu|tril"
+    r"|FloatTensor|LongTensor|Tensor|as_tensor)\b"
 )
-_COMBINES = re.compile(r"[-+*/&|@<>]|\bcat\b|\bstack\b|\bwhere\b|masked_fill|\[[^\]]+\]|matmul|gather|scatter|\badd\b|\bmul\b")
+_COMBINES = re.compile(
+    r"[-+*/&|@<>]|\bcat\b|\bstack\b|\bwhere\b|masked_fill|\[[^\]]+\]|matmul|gather|scatter|\badd\b|\bmul\b"
+)
 _LOSS = ("torch/nn/modules/loss.py", "criterion(", "loss_fn(", "cross_entropy", "nll_loss", "criterion_", "loss_func")
 
 
@@ -46,7 +50,8 @@ class Mismatch:
     @property
     def two_gpus(self) -> bool:
         """Whether both devices are GPUs."""
-        return all((on or "cpu").startswith("cuda:") for on in (self.odd_on, self.other_on)) and self.odd_on != self.other_on
+        return all((on or "cpu").startswith("cuda:") for on in (self.odd_on,
+        self.other_on)) and self.odd_on != self.other_on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +79,8 @@ def _suspect(mismatch: Mismatch) -> tuple[str, Certainty]:
             return "tensor-created-on-cpu", likely
         return ("module-not-registered", likely) if _LIST.search(own) else ("model-not-moved", likely)
     if odd in ("input", "target", "xgboost input", "output"):
+        if _MADE.search(mismatch.line):
+            return "tensor-created-on-cpu", likely
         return ("model-not-moved", possible) if odd == "output" else ("input-not-moved", likely)
     if odd in ("hidden", "class weight", "condition", "tensors", "mask", "collective", "indexed"):
         return "tensor-created-on-cpu", likely
@@ -89,7 +96,7 @@ def _by_frames(mismatch: Mismatch) -> tuple[str, Certainty]:
         return "input-not-moved", Certainty.LIKELY
     own = raised.own()
     in_library = bool(raised.frames) and raised.frames[-1].library
-    if line and (_MADE.search(line) or (_COMBINES.search(line.partition("=")[2] or line) and not in_library)):
+    if line and (_MADE.search(line) or (_COMBINES.search(_ASSIGN.sub("", line)) and not in_library)):
         return "tensor-created-on-cpu", Certainty.LIKELY
     if own and any("forward" in frame.function for frame in own[-2:]) and _COMBINES.search(line):
         return "tensor-created-on-cpu", Certainty.LIKELY

@@ -15,6 +15,7 @@ COMMANDS = {
     "explain": ("the same answer from pasted text, logs, files or a term", "从粘贴的文本、日志、文件或术语得出同样的答案"),
     "snapshot": ("record this machine's evidence, redacted, as one file", "把本机证据脱敏后存成一个文件"),
     "fix": ("show the repair plan; run the safe repairs after asking", "给出修复计划；询问后执行安全的修复"),
+    "pick": ("the build that this GPU, driver and Python can run", "选出本机 GPU、驱动、Python 能运行的安装包"),
     "rules": ("list everything that can be found; show one rule", "列出能发现的所有问题；查看一条规则"),
     "completion": ("print a completion script for the shell", "输出 shell 补全脚本"),
 }
@@ -36,6 +37,10 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
 
 def run(argv: Sequence[str]) -> int:
     """Run one command; the exit code. The doctor is asked where no command is named."""
+    if "_ARGCOMPLETE" in os.environ:  # the shell asks what could come next
+        import argcomplete
+
+        argcomplete.autocomplete(parser())
     arguments = list(argv)
     named = next((a for a in arguments if a in COMMANDS), None)
     if named and arguments[0].startswith("-"):  # `ongpu --lang zh rules`

@@ -4,12 +4,12 @@ import argparse
 import os
 from pathlib import Path
 
-from ongpu.engine import all_sources, diagnose
+from ongpu.engine import all_rules, all_sources, diagnose
 from ongpu.fronts.answer import add_options, complain, say, show
 from ongpu.hosts import recorded
 from ongpu.hosts.interpreter import choose, machine
 from ongpu.hosts.live import gather
-from ongpu.model import Evidence
+from ongpu.model import Evidence, Verdict
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -33,6 +33,11 @@ def run(options: argparse.Namespace) -> int:
             return complain(f"{options.snapshot}: {error}", f"{options.snapshot}：{error}")
         subject = options.snapshot
     else:
-        evidence = gather(machine(options.root, options.python), all_sources())
         subject = say("this machine", "本机")
+        evidence = gather(
+            machine(options.root, options.python),
+            all_sources(),
+            meanwhile=all_rules,
+            enough=lambda quick: diagnose(quick, subject).verdict is Verdict.FOUND,
+        )
     return show(diagnose(evidence, subject), options, links=True)

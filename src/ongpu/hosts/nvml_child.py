@@ -3,7 +3,9 @@
 Each field of a GPU is a value, or {"error": "Not Supported"}: "not supported" and "not permitted" are told, never 0.
 """
 
+import errno
 import json
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -43,7 +45,7 @@ FIELDS: dict[str, Callable[[Any], Any]] = {
     "utilization": lambda d: part(ask("nvmlDeviceGetUtilizationRates", d), "gpu", "memory"),
     "temperature": lambda d: ask("nvmlDeviceGetTemperature", d, n.NVML_TEMPERATURE_GPU),
     "slowdown": lambda d: ask("nvmlDeviceGetTemperatureThreshold", d, n.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN),
-    "margin": lambda d: part(ask("nvmlDeviceGetMarginTemperature", d), "marginTemperature"),
+    "margin": lambda d: ask("nvmlDeviceGetMarginTemperature", d),
     "fan": lambda d: ask("nvmlDeviceGetFanSpeed", d),
     "power": lambda d: ask("nvmlDeviceGetPowerUsage", d),
     "power_limit": lambda d: ask("nvmlDeviceGetEnforcedPowerLimit", d),
@@ -72,8 +74,27 @@ FIELDS: dict[str, Callable[[Any], Any]] = {
     "display": lambda d: ask("nvmlDeviceGetDisplayActive", d),
     "driver_model": lambda d: ask("nvmlDeviceGetDriverModel", d) if sys.platform == "win32" else None,
     "nvlinks": lambda d: nvlinks(d),
-    "fabric": lambda d: part(ask("nvmlDeviceGetGpuFabricInfo", d), "state", "status"),
+    "fabric": lambda d: fabric(d),
+    "recovery": lambda d: recovery(d),
 }
+
+
+def fabric(device: Any) -> Any:
+    """{"state", "status"} of the NVSwitch fabric: state 3 is completed; the error where the card has none."""
+    if not hasattr(n, "c_nvmlGpuFabricInfo_t"):
+        return None
+    info = n.c_nvmlGpuFabricInfo_t()
+    answer = ask("nvmlDeviceGetGpuFabricInfo", device, n.byref(info))
+    return answer if isinstance(answer, dict) else part(info, "state", "status")
+
+
+def recovery(device: Any) -> Any:
+    """What the driver says must be done with the card: 0 nothing, 1 reset, 2 reboot, ... (nvmlDeviceGpuRecoveryAction)."""
+    field = getattr(n, "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION", None)
+    answer = ask("nvmlDeviceGetFieldValues", device, [field]) if field is not None else None
+    if answer is None or isinstance(answer, dict) or answer[0].nvmlReturn != n.NVML_SUCCESS:
+        return None
+    return int(answer[0].value.uiVal)
 
 
 def mig_devices(device: Any) -> Any:
@@ -89,38 +110,89 @@ def mig_devices(device: Any) -> Any:
 
 
 def nvlinks(device: Any) -> Any:
-    """[active, inactive] NVLink links; None where the card has none."""
-    states = []
+    """[active, inactive, errors] of the NVLink links; None where the card has none."""
+    states: list[bool] = []
+    errors = 0
     for link in range(18):  # NVML_NVLINK_MAX_LINKS
         state = ask("nvmlDeviceGetNvLinkState", device, link)
         if isinstance(state, dict):
             break
         states.append(bool(state))
-    return [sum(states), len(states) - sum(states)] if states else None
+        for counter in (n.NVML_NVLINK_ERROR_DL_REPLAY, n.NVML_NVLINK_ERROR_DL_RECOVERY, n.NVML_NVLINK_ERROR_DL_CRC_FLIT):
+            count = ask("nvmlDeviceGetNvLinkErrorCounter", device, link, counter)
+            errors += count if isinstance(count, int) else 0
+    return [sum(states), len(states) - sum(states), errors] if states else None
 
 
-def processes(device: Any) -> list[dict[str, Any]]:
+def processes(device: Any, root: str) -> list[dict[str, Any]]:
     """Who is on the device. usedGpuMemory in bytes; None where the driver does not tell (WDDM, another container)."""
     found = []
     for kind, function in (("C", "nvmlDeviceGetComputeRunningProcesses"), ("G", "nvmlDeviceGetGraphicsRunningProcesses")):
         answer = ask(function, device)
         for process in answer if isinstance(answer, list) else ():
-            found.append({"pid": process.pid, "kind": kind, "memory": process.usedGpuMemory})
+            about = {"pid": process.pid, "kind": kind, "memory": process.usedGpuMemory}
+            found.append({**about, **who(process.pid, root)})
     return found
 
 
-def device(index: int) -> None:
+def who(pid: int, root: str) -> dict[str, Any]:
+    """{"name", "uid"} of a process, or {"gone": true}; {} where that cannot be seen from here."""
+    folder = f"{root}/proc/{pid}"
+    try:
+        with open(f"{folder}/comm", encoding="utf-8", errors="replace") as file:
+            return {"name": file.read().strip(), "uid": os.stat(folder).st_uid}
+    except OSError:
+        return {"gone": True} if all_visible(root) and not lives(pid, root) else {}
+
+
+def lives(pid: int, root: str) -> bool:
+    """Whether there is such a process; /proc may hide those of others (hidepid)."""
+    if root or not hasattr(os, "kill") or sys.platform == "win32":
+        return os.path.exists(f"{root}/proc/{pid}")
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def all_visible(root: str) -> bool:
+    """Whether the process ids of NVML mean ours: only in the first pid namespace, whose inode is fixed in the kernel."""
+    try:
+        return os.readlink(f"{root}/proc/self/ns/pid") == "pid:[4026531836]"  # PROC_PID_INIT_INO
+    except OSError:
+        return bool(root) and not os.path.exists(f"{root}/.dockerenv")
+
+
+def control(root: str) -> None:
+    """Whether the driver's control node opens: a container whose cgroup lost the device gets EPERM, whatever the mode says."""
+    path = "/dev/nvidiactl"
+    if root or sys.platform != "linux" or not os.path.exists(path):
+        return
+    say(asking=path)
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
+    except OSError as error:
+        say(open=path, error=errno.errorcode.get(error.errno or 0, str(error.errno)))
+    else:
+        say(open=path, error=None)
+
+
+def device(index: int, root: str) -> None:
     """Everything about one GPU, on one line. A lost GPU keeps its index."""
     handle = ask("nvmlDeviceGetHandleByIndex", index)
     if isinstance(handle, dict):
-        say(gpu=index, error=handle["error"])
+        say(gpu=index, error=handle["error"], reason=handle["code"])
         return
     values = {name: function(handle) for name, function in FIELDS.items()}
-    say(gpu=index, **{k: v for k, v in values.items() if v is not None}, processes=processes(handle))
+    say(gpu=index, **{k: v for k, v in values.items() if v is not None}, processes=processes(handle, root))
 
 
-def main() -> None:
-    """Everything that NVML says, line by line."""
+def main(root: str) -> None:
+    """Everything that NVML says, line by line. root: "" or the folder of a recorded tree, for what is told of processes."""
+    control(root)
     say(asking="init")
     init = ask("nvmlInit")
     if isinstance(init, dict):
@@ -132,9 +204,9 @@ def main() -> None:
     say(driver=ask("nvmlSystemGetDriverVersion"), nvml=ask("nvmlSystemGetNVMLVersion"), cuda=cuda, count=count)
     for index in range(count if isinstance(count, int) else 0):
         say(asking=index)
-        device(index)
+        device(index, root)
     say(done=True)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1].rstrip("/") if len(sys.argv) > 1 else "")

@@ -6,7 +6,10 @@ from dataclasses import dataclass, field, replace
 
 from ongpu.model import Evidence
 
-_SECRET_NAME = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE|AUTH|COOKIE|SESSION|DSN|WEBHOOK", re.IGNORECASE)
+_SECRET_NAME = re.compile(  # whole words of a name: HF_TOKEN, accessToken, but not tokenizer or max_tokens
+    r"(?:^|_)(?:token|secret|passw\w*|pwd|credentials?|apikey|(?:api|access|private|signing)_?key|auth|authorization|cookie|dsn|webhook)(?:_|$)"
+)
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _ASSIGNED = re.compile(r'(?P<name>[A-Za-z_][A-Za-z0-9_]{0,80})(?P<eq>["\']?\s?[=:,]\s?["\']?)(?P<value>[^\s"\',}]{1,400})')
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"-----BEGIN [A-Z ]{3,40}-----.{0,8000}?-----END [A-Z ]{3,40}-----", re.DOTALL), "<private key>"),
@@ -54,7 +57,7 @@ class Redactor:
         return text
 
     def _assigned(self, match: re.Match[str]) -> str:
-        if not _SECRET_NAME.search(match["name"]) or match["value"].lower() in ("true", "false", "none", "0", "1"):
+        if not _SECRET_NAME.search(_CAMEL.sub("_", match["name"]).lower()) or match["value"].lower() in ("true", "false", "none", "0", "1"):
             return match[0]
         return f"{match['name']}{match['eq']}<secret>"
 

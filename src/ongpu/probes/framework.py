@@ -6,6 +6,7 @@ The computation is a matrix product of small integers, whose result every device
 """
 
 import json
+import os
 import sys
 from typing import Any, Dict  # noqa: F401 - in type comments
 
@@ -22,6 +23,7 @@ def torch_answer():  # type: () -> Dict[str, Any]
         "available": bool(torch.cuda.is_available()),
         "count": 0,
         "devices": [],
+        "visible": os.environ.get("CUDA_VISIBLE_DEVICES"),
     }
     if not answer["available"]:
         try:

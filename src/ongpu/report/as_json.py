@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from ongpu.model import Finding, Report
+from ongpu.model import Finding, Report, Words
 from ongpu.report.recipes import commands
 
 
@@ -23,7 +23,7 @@ def finding_dict(finding: Finding, report: Report, lang: str) -> dict[str, Any]:
             "text": text.fix,
             "commands": [{"run": c.run, "risk": c.risk.name.lower()} for c in commands(finding, report, lang)],
         },
-        "values": dict(finding.values),
+        "values": {name: asdict(value) if isinstance(value, Words) else value for name, value in finding.values.items()},
         "refs": [{"source": r.source, "line": r.line, "quote": r.quote} for r in finding.refs],
         "see": list(finding.rule.see) if finding.rule else [],
     }

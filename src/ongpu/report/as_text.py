@@ -67,7 +67,8 @@ def _finding(
     sure = "" if finding.certainty.name == "CERTAIN" else f" ({words.certainty(finding.certainty, lang)})"
     yield paint(f"{words.severity(weight, lang)}: {finding.slug}{sure}", COLOURS[weight], colour)
     title = wrap(text.title, width - 4)
-    yield from (("  x " if i == 0 else "    ") + paint(line, "bold", colour) for i, line in enumerate(title))
+    mark = "  i " if weight is Severity.NOTE else "  x "
+    yield from ((mark if i == 0 else "    ") + paint(line, "bold", colour) for i, line in enumerate(title))
     yield from ("    " + line for line in wrap(text.why, width - 4))
     if others:
         subjects = ", ".join(other.subject for other in others[:16])

@@ -22,7 +22,7 @@ class Link:
 
 
 def chain(report: Report, lang: str = "en") -> list[Link]:
-    """One link per layer; CODE is left out where nobody judged it (the live machine shows none)."""
+    """One link per layer. "ok" is said only of a layer that something is known of; CODE is told only where it breaks."""
     links = []
     for layer in Layer:
         outcomes = [o for o in report.outcomes if o.rule.layer is layer]
@@ -37,8 +37,9 @@ def chain(report: Report, lang: str = "en") -> list[Link]:
             mark = "ok"
         else:
             mark = "unasked"
-        if layer is not Layer.CODE or mark != "unasked":
-            links.append(Link(layer, mark, _words(report, layer, lang)))
+        if layer is not Layer.CODE or mark not in ("unasked", "ok"):
+            words = _words(report, layer, lang)
+            links.append(Link(layer, mark if words or mark != "ok" else "unasked", words))
     return links
 
 

@@ -1,8 +1,7 @@
 """Columns, colours and line breaks of a terminal; Chinese characters are two columns wide and break anywhere."""
 
 import re
-
-from wcwidth import wcswidth
+from unicodedata import combining, east_asian_width
 
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1", "dim": "2"}
 _WIDE = r"\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uff60"
@@ -10,9 +9,10 @@ _TOKENS = re.compile(rf"[{_WIDE}][，。；：、！？）》」』”’…]*|\
 
 
 def width_of(text: str) -> int:
-    """Columns that the text takes; unprintable characters count as none."""
-    width = wcswidth(text)
-    return width if width >= 0 else len(text)
+    """Columns that the text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
 
 
 def paint(text: str, colour: str, on: bool) -> str:

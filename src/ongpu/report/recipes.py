@@ -1,5 +1,6 @@
 """Repair commands for this platform, from `knowledge/recipes/`."""
 
+import shlex
 import string
 import tomllib
 from collections.abc import Mapping
@@ -9,6 +10,7 @@ from typing import Any
 
 from ongpu.facts.container import Container
 from ongpu.facts.environment import Machine
+from ongpu.facts.framework import Packages, Python
 from ongpu.model import Command, Finding, Report, Risk
 
 TABLES = Path(__file__).parent.parent / "knowledge" / "recipes"
@@ -56,8 +58,19 @@ def commands(finding: Finding, report: Report, lang: str = "en") -> list[Command
         for step in recipe["command"]:
             wanted = {name for _, name, _, _ in string.Formatter().parse(step["run"]) if name}
             if best and _on(step, best) and wanted <= values.keys():
-                found.append(Command(step["run"].format_map(values), Risk[step["risk"].upper()], undo))
+                run = _in_their_python(step["run"].format_map(values), report)
+                found.append(Command(run, Risk[step["risk"].upper()], undo))
     return list(dict.fromkeys(found))
+
+
+def _in_their_python(run: str, report: Report) -> str:
+    """`pip install` aimed at the interpreter that was examined; uv where that environment has no pip."""
+    python, packages = report.fact(Python), report.fact(Packages)
+    if not (python and python.executable and packages and packages.complete and run.startswith("pip ")):
+        return run
+    if "pip" not in packages.packages:
+        return f"uv {run.replace(' uninstall -y', ' uninstall')} --python {shlex.quote(python.executable)}"
+    return f"{shlex.quote(python.executable)} -m {run}"
 
 
 def _on(step: Mapping[str, Any], platform: str) -> bool:

@@ -38,13 +38,19 @@ def read(evidence: Evidence) -> Iterable[Fact]:
     def refs(*names: str) -> tuple[Ref, ...]:
         return tuple(ref for name in names for _, ref in items.get(name, ()))
 
-    names = ("system", "wsl", "distribution", "distribution_version", "architecture", "jetson", "product", "uptime_days")
+    names = (
+        "system", "wsl", "distribution", "distribution_version", "architecture", "jetson", "product", "uptime_days", "virtual", "cloud",
+        "colab",
+    )  # fmt: skip
     yield Machine(**{name: one(name) for name in names}, refs=refs(*names))
     linux = one("system") == "linux"
     versions = all_of("library")
+    here = [release for release in all_of("module_file") if release == one("kernel")]
     yield Driver(
         version=versions[0] if versions else None,
         installed=bool(versions or items.get("installed")) if linux else None,
+        modprobe=one("nvidia_modprobe"),
+        on_disk=bool(here) if items.get("headers") else None,  # told only where the modules' folder is seen
         refs=tuple(Ref(r.source, r.line, r.source, about) for r, about in _driver_refs(refs("library"), refs("installed"))),
     )
     if items.get("kernel"):
@@ -55,30 +61,37 @@ def read(evidence: Evidence) -> Iterable[Fact]:
             modules_for=tuple(dict.fromkeys(all_of("module_file"))),
             blacklisted=tuple(dict.fromkeys(all_of("blacklisted"))),
             dkms=all_of("dkms"),
+            dkms_listed=one("dkms_listed"),
             refs=refs("kernel", "headers", "secure_boot", "module_file", "blacklisted", "dkms"),
         )
     if items.get("runfile"):
-        yield SystemPackages(runfile=all_of("runfile"), refs=refs("runfile"))
+        yield SystemPackages(
+            runfile=all_of("runfile"), runfile_version=one("runfile_version"), refs=refs("runfile", "runfile_version")
+        )
     shm = one("shm")
+    variables = dict(all_of("variable"))
     yield Container(
         inside=bool(items.get("container")),
         runtime=one("container"),
+        devices_denied=one("devices_denied"),
         toolkit=one("toolkit"),
         toolkit_configured=one("docker_daemon"),
-        capabilities=next((v for n, v in all_of("variable") if n == "NVIDIA_DRIVER_CAPABILITIES"), None),
+        capabilities=variables.get("NVIDIA_DRIVER_CAPABILITIES") if items.get("container") else None,
         shm_bytes=shm[0] if shm else None,
         shm_used=shm[1] if shm else None,
-        refs=refs("container", "toolkit", "docker_daemon", "shm"),
+        refs=refs("container", "not_in_container", "devices_denied", "toolkit", "docker_daemon", "shm"),
     )
-    variables = items.get("variable", [])
     yield Variables(
-        values={name: value for (name, value), _ in variables},
-        lines={name: ref for (name, _), ref in variables},
+        values=variables,
+        lines={name: ref for (name, _), ref in items.get("variable", ())},
         complete=True,
         refs=(),
     )
     if items.get("cuda_toolkit"):
         yield Toolkit(installed=all_of("cuda_toolkit"), refs=refs("cuda_toolkit"))
+    if items.get("mps"):
+        pipe, lives = one("mps")
+        yield Processes(mps_pipe=pipe, mps_alive=lives, refs=refs("mps"))
     if items.get("holder"):
         holders = tuple(
             Process(pid=pid, name=name, gpu=_gpu(node), ref=Ref(ref.source, ref.line, f"pid {pid} ({name}) holds {node}"))
@@ -103,10 +116,14 @@ def _speed(text: str) -> float | None:
 
 
 def _width(text: str) -> int | None:
-    return int(text) if text.isdigit() and 0 < int(text) < 64 else None
+    return int(text) if text.isdigit() and 0 < int(text) <= 32 else None
 
 
-KINDS = {"0x0300": "VGA compatible controller", "0x0302": "3D controller", "0x0380": "Display controller", "0x1200": "Processing accelerators"}
+KINDS = {
+    "0x0300": "VGA compatible controller", "0x0302": "3D controller", "0x0380": "Display controller",
+    "0x1200": "Processing accelerators", "0x0680": "Bridge", "0x0403": "Audio device", "0x0c03": "USB controller",
+    "0x0c80": "Serial bus controller", "0x0604": "PCI bridge", "0x0302ff": "3D controller",
+}  # fmt: skip
 
 
 def read_pci(evidence: Evidence) -> Iterable[Fact]:
@@ -118,10 +135,14 @@ def read_pci(evidence: Evidence) -> Iterable[Fact]:
             total = item.get("bus", 0)
             continue
         kind = KINDS.get(item["class"][:6], item["class"])
-        words = f"{item['slot']} {kind} [{item['vendor'][2:]}:{item['device'][2:]}] driver: {item['driver'] or 'none'}"
+        ids = f"[{item['vendor'][2:]}:{item['device'][2:]}]"
+        name = f" {item['name']}" if item.get("name") else ""
+        words = f"{item['slot']} {kind}{name} {ids} driver: {item['driver'] or 'none'}" + (" (does not answer)" if item.get("dead") else "")
         devices.append(
             PciDevice(
                 bus=item["slot"],
+                name=item.get("name") or None,
+                dead=bool(item.get("dead")),
                 vendor=item["vendor"][2:],
                 device=item["device"][2:],
                 kind=kind,
@@ -135,7 +156,8 @@ def read_pci(evidence: Evidence) -> Iterable[Fact]:
             )
         )
     if total:
-        refs = tuple(d.ref for d in devices if d.ref) or (Ref("/sys/bus/pci/devices", 1, f"{total} devices, none is a display or compute card"),)
+        none = Ref("/sys/bus/pci/devices", 1, f"{total} devices, none is a display or compute card")
+        refs = tuple(d.ref for d in devices if d.ref) or (none,)
         yield Pci(devices=tuple(devices), complete=True, refs=refs)
 
 
@@ -153,7 +175,7 @@ SOURCES = (
         read=read_pci,
         looks_like=lambda evidence: evidence.text.startswith('{"bus": '),
         gives=(Pci,),
-        get=(Get(call="system:pci", limit=3.0, only="linux"),),
+        get=(Get(call="bus:ask", limit=3.0, only="linux"),),
         settle="lspci -nnk -d 10de:",
     ),
 )

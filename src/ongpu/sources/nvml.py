@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ongpu.facts.container import Container
 from ongpu.facts.driver import Driver
 from ongpu.facts.hardware import Gpu, Gpus
 from ongpu.facts.system import Process, Processes
@@ -17,6 +18,9 @@ REASONS = {
     0x100: "Display Clock Setting",
 }  # fmt: skip
 COMPUTE_MODES = {0: "Default", 1: "Exclusive_Thread", 2: "Prohibited", 3: "Exclusive_Process"}
+FABRIC_STATES = {1: "not started", 2: "in progress", 3: "completed"}  # nvmlGpuFabricState_t; 0: this card has none
+# nvmlDeviceGpuRecoveryAction_t, as `nvidia-smi -q` prints it
+RECOVERY = {0: "None", 1: "Reset", 2: "Reboot", 3: "Drain P2P", 4: "Drain and Reset", 5: "Recover IMEX Domain", 6: "Bus Reset", 7: "Reboot"}
 DRIVER_MODELS = {0: "WDDM", 1: "TCC", 2: "MCDM"}
 
 
@@ -64,7 +68,7 @@ def gpu(item: Mapping[str, Any]) -> Gpu:
         utilization=_field(get("utilization"), "gpu"),
         temperature=_number(get("temperature")),
         temperature_slowdown=_number(get("slowdown")),
-        temperature_margin=_field(get("margin"), "marginTemperature"),
+        temperature_margin=_number(get("margin")),
         fan=_number(get("fan")),
         power_draw=_scaled(get("power"), 1000),
         power_limit=_scaled(get("power_limit"), 1000),
@@ -90,7 +94,11 @@ def gpu(item: Mapping[str, Any]) -> Gpu:
         persistence=_flag(get("persistence")),
         display_active=_flag(get("display")),
         driver_model=DRIVER_MODELS.get(model[0]) if isinstance(model, list) and model else None,
-        nvlink_inactive=links[1] if isinstance(links, list) and len(links) == 2 else None,
+        nvlink_active=links[0] if isinstance(links, list) and links else None,
+        nvlink_inactive=links[1] if isinstance(links, list) and len(links) >= 2 else None,
+        nvlink_errors=links[2] if isinstance(links, list) and len(links) >= 3 else None,
+        fabric=FABRIC_STATES.get(_field(get("fabric"), "state") or 0),
+        recovery_action=RECOVERY.get(action) if (action := _number(get("recovery"))) else None,
         error=_gpu_error(item),
         ref=_ref(item),
     )
@@ -100,8 +108,8 @@ def _gpu_error(item: Mapping[str, Any]) -> str | None:
     """Why a GPU does not answer: its handle is refused, or all that was asked of it says that it is lost."""
     if isinstance(item.get("error"), str):
         return str(item["error"])
-    errors = [v["error"] for v in item.values() if isinstance(v, dict) and "error" in v]
-    return next((e for e in errors if "lost" in e.lower() or "Unknown Error" in e), None) if errors else None
+    errors = [str(v["error"]) for v in item.values() if isinstance(v, dict) and "error" in v]
+    return next((e for e in errors if any(words in e for words in ("is lost", "requires reset", "Unknown Error"))), None)
 
 
 def _ref(item: Mapping[str, Any]) -> Ref:
@@ -109,11 +117,11 @@ def _ref(item: Mapping[str, Any]) -> Ref:
     if isinstance(item.get("error"), str):
         return Ref("NVML", 1, f"GPU {item.get('gpu')}: {item['error']}")
     parts = [f"GPU {item.get('gpu')}: {item.get('name')}"]
-    memory, pci = item.get("memory"), item.get("pci")
+    pci, used, total = item.get("pci"), _field(item.get("memory"), "used"), _field(item.get("memory"), "total")
     if isinstance(pci, dict) and "busId" in pci:
         parts.append(str(pci["busId"]))
-    if isinstance(memory, dict) and "total" in memory:
-        parts.append(f"{memory['used'] // MIB} / {memory['total'] // MIB} MiB")
+    if used is not None and total is not None:
+        parts.append(f"{used // MIB} / {total // MIB} MiB")
     for name, unit in (("temperature", "C"), ("pcie_width", " PCIe lanes")):
         if isinstance(item.get(name), int):
             parts.append(f"{item[name]}{unit}")
@@ -125,6 +133,8 @@ def read(evidence: Evidence) -> Iterable[Fact]:
     items = [json.loads(line) for line in evidence.text.splitlines() if line.startswith("{")]
     items = [item for item in items if isinstance(item, dict)]
     late = bool(evidence.problem and "timed out" in evidence.problem)
+    asked = next((item["asking"] for item in reversed(items) if "asking" in item), "init")
+    hung_in = {"init": "nvmlInit"}.get(str(asked), asked if isinstance(asked, str) else f"GPU {asked}")
     init: dict[str, Any] = next((item for item in items if "init" in item), {})
     system: dict[str, Any] = next((item for item in items if "driver" in item), {})
     said = init.get("init")
@@ -135,7 +145,7 @@ def read(evidence: Evidence) -> Iterable[Fact]:
     if isinstance(system.get("driver"), str):
         refs.append(Ref("NVML", 1, f"driver {system['driver']}", "version"))
     if late:
-        refs.append(Ref("NVML", 1, str(evidence.problem), "hung"))
+        refs.append(Ref("NVML", 1, f"{hung_in}: {evidence.problem}", "hung"))
     yield Driver(
         version=system["driver"] if isinstance(system.get("driver"), str) else None,
         cuda=None if number is None else f"{number // 1000}.{number % 1000 // 10}",
@@ -143,8 +153,12 @@ def read(evidence: Evidence) -> Iterable[Fact]:
         installed=True if isinstance(said, str) and "Not Found" not in said else None,
         module_loaded=True if said == "ok" else None,
         hung=late or None,
+        hung_in=hung_in if late else None,
         refs=tuple(refs),
     )
+    denied = next((item for item in items if item.get("open") and item.get("error")), None)
+    if denied and denied["error"] == "EPERM":
+        yield Container(devices_denied=True, refs=(Ref(denied["open"], 1, f"open: {denied['error']}", "devices_denied"),))
     if said == "ok":
         cards = [item for item in items if "gpu" in item]
         yield Gpus(gpus=tuple(gpu(item) for item in cards), refs=tuple(_ref(item) for item in cards[:8]))
@@ -158,7 +172,17 @@ def _processes(cards: Iterable[Mapping[str, Any]]) -> Iterable[Process]:
             memory = item.get("memory")
             size = None if not isinstance(memory, int) or memory >= 1 << 60 else memory // MIB  # ~0: not told
             words = f"GPU {card['gpu']}: pid {item['pid']} ({item['kind']})" + ("" if size is None else f", {size} MiB")
-            yield Process(pid=item["pid"], gpu=card["gpu"], kind=item["kind"], memory=size, ref=Ref("NVML", 1, words))
+            words += " (no such process)" if item.get("gone") else f" {item['name']}" if item.get("name") else ""
+            yield Process(
+                pid=item["pid"],
+                gpu=card["gpu"],
+                kind=item["kind"],
+                memory=size,
+                name=item.get("name"),
+                user=None if item.get("uid") is None else str(item["uid"]),
+                gone=bool(item.get("gone")),
+                ref=Ref("NVML", 1, words),
+            )
 
 
 SOURCES = (
@@ -166,8 +190,8 @@ SOURCES = (
         kind="nvml",
         read=read,
         looks_like=lambda evidence: evidence.text.startswith('{"asking": "init"}'),
-        gives=(Gpus, Driver, Processes),
-        get=(Get(call="nvml:ask", limit=12.0),),
+        gives=(Gpus, Driver, Processes, Container),
+        get=(Get(call="nvml:ask", limit=45.0),),
         settle="nvidia-smi",
     ),
 )

@@ -1,49 +1,17 @@
 """Known error lines, by the names of `knowledge/symptoms/`: what is printed, not what it means."""
 
 import re
-import tomllib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
 
 from ongpu.facts.symptoms import Hit, Symptoms
+from ongpu.knowledge.error_lines import Symptom, fold, symptom_index, table
 from ongpu.model import Evidence, Fact, Source
 
-TABLES = Path(__file__).parent.parent / "knowledge" / "symptoms"
+INDEX_FROM = 20_000  # characters from which it pays to look first at which words a text holds
 MAX_HITS = 24  # of one symptom in one text: more of the same says nothing new
 MAX_LINE = 3000  # characters that a regex is given: no line can make it slow
 UNWRAP_LIMIT = 400_000  # characters up to which broken lines are also read as one
 _PREFIX = re.compile(r"\n(?:\s*(?:\[[^\]\n]{0,40}\]|kernel:|NVRM:|nvidia-nvlink:)\s*)*\s*")
-
-
-@dataclass(frozen=True, slots=True)
-class Symptom:
-    """A line to recognise: one of `literals` (lower case) must stand in it, and `regex` (if any) must match."""
-
-    name: str
-    literals: tuple[str, ...]
-    regex: str | None
-
-    def pattern(self) -> re.Pattern[str] | None:
-        """The compiled regex."""
-        return _compiled(self.regex) if self.regex else None
-
-
-@cache
-def _compiled(regex: str) -> re.Pattern[str]:
-    return re.compile(regex, re.IGNORECASE)
-
-
-@cache
-def table() -> tuple[Symptom, ...]:
-    """All symptoms, from one TOML file per layer."""
-    found = []
-    for path in sorted(TABLES.glob("*.toml")):
-        for name, entry in tomllib.loads(path.read_text("utf-8")).items():
-            has = entry["has"]
-            found.append(Symptom(name, (has,) if isinstance(has, str) else tuple(has), entry.get("re")))
-    return tuple(found)
 
 
 def _places(low: str, literals: tuple[str, ...]) -> Iterator[int]:
@@ -68,10 +36,20 @@ def _line(text: str, at: int, more: int = 0) -> str:
     return text[start : min(end if end >= 0 else len(text), start + MAX_LINE)]
 
 
-def _scan(symptom: Symptom, text: str, low: str) -> Iterator[tuple[int, dict[str, str]]]:
+def _candidates(low: str) -> Callable[[Symptom], tuple[str, ...]]:
+    """Which literals of a symptom are worth a search: for a long text, those whose words it holds."""
+    if len(low) < INDEX_FROM:
+        return lambda symptom: symptom.literals
+    possible = symptom_index().possible(set(fold(low.encode("utf-8", "surrogatepass")).split()))
+    return lambda symptom: tuple(literal for literal in symptom.literals if literal in possible)
+
+
+def _scan(symptom: Symptom, literals: tuple[str, ...], text: str, low: str) -> Iterator[tuple[int, dict[str, str]]]:
     """(offset, groups) of each hit."""
+    if not literals:
+        return
     pattern = symptom.pattern()
-    for count, at in enumerate(_places(low, symptom.literals)):
+    for count, at in enumerate(_places(low, literals)):
         if count >= 8 * MAX_HITS:
             return
         if pattern is None:
@@ -96,9 +74,10 @@ def read(evidence: Evidence) -> Iterable[Fact]:
         text = low
     hits: list[Hit] = []
     missed: list[Symptom] = []
+    candidates = _candidates(low)
     for symptom in table():
         found = 0
-        for at, groups in _scan(symptom, text, low):
+        for at, groups in _scan(symptom, candidates(symptom), text, low):
             hits.append(Hit(symptom.name, evidence.ref_at(at), groups))
             found += 1
             if found >= MAX_HITS:
@@ -122,8 +101,9 @@ def _across_lines(evidence: Evidence, text: str, symptoms: list[Symptom]) -> Ite
         low = joined.lower()
         if len(low) != len(joined):
             return
+        candidates = _candidates(low)
         for symptom in symptoms:
-            literal = next((item for item in symptom.literals if item in low), None)
+            literal = next((item for item in candidates(symptom) if item in low), None)
             if literal is None:
                 continue
             at = low.find(literal)
@@ -134,6 +114,4 @@ def _across_lines(evidence: Evidence, text: str, symptoms: list[Symptom]) -> Ite
                 yield Hit(symptom.name, evidence.ref_at(origin[at]), groups)
 
 
-SOURCES = (
-    Source(kind="symptoms", read=read, looks_like=lambda evidence: bool(evidence.text), gives=(Symptoms,)),
-)
+SOURCES = (Source(kind="symptoms", read=read, looks_like=lambda evidence: bool(evidence.text), gives=(Symptoms,)),)

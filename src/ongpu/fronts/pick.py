@@ -1,0 +1,214 @@
+"""`ongpu pick`: the build that this GPU, this driver and this Python can run, as the exact install command."""
+
+import argparse
+import json
+import re
+from dataclasses import asdict, replace
+from datetime import date
+
+from ongpu.engine import all_sources, diagnose
+from ongpu.facts.driver import Driver, Kernel
+from ongpu.facts.environment import Machine
+from ongpu.facts.framework import Packages, Python
+from ongpu.facts.hardware import Gpus
+from ongpu.fronts.answer import complain, say
+from ongpu.hosts.interpreter import machine
+from ongpu.hosts.live import gather
+from ongpu.knowledge import cuda as cuda_table
+from ongpu.knowledge import torch as torch_table
+from ongpu.knowledge.builds import FRAMEWORKS, Candidate, Choice, DriverChoice, Here, pick, pick_driver
+from ongpu.knowledge.driver_sources import driver_source
+from ongpu.knowledge.gpus import compute_capability
+from ongpu.model import Report
+
+PROBLEMS = {
+    "card": ("it has no code for compute capability {need}", "没有为计算能力 {need} 编译的代码"),
+    "driver": ("it needs driver {need} or newer", "需要驱动 {need} 或更新"),
+    "python": ("it has wheels for Python {need} only", "只有 Python {need} 的 wheel"),
+    "platform": ("it has no CUDA build for this system", "没有适用于本系统的 CUDA 构建"),
+    "cpu": ("it is a CPU-only build", "是仅 CPU 的构建"),
+    "unknown": ("our tables do not say which GPUs it has code for", "我们的表里没有它支持哪些 GPU 的记录"),
+}  # fmt: skip
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.add_argument("framework", help=", ".join((*FRAMEWORKS, "driver")))
+    parser.add_argument("version", nargs="?", help=say("only this version: ==2.4.1", "只要这个版本：==2.4.1"))
+    parser.add_argument("--gpu", action="append", metavar="NAME", help=say("a named card instead of this machine's: 'RTX 5090' or a capability: 12.0", "指定显卡（代替本机）：'RTX 5090'，或计算能力：12.0"))
+    parser.add_argument("--driver", metavar="VERSION", help=say("driver version or branch: 570", "驱动版本或分支：570"))
+    parser.add_argument("--python", metavar="VERSION|PATH", help=say("Python version (3.12), or an interpreter or venv", "Python 版本（3.12），或解释器、虚拟环境路径"))
+    parser.add_argument("--platform", choices=torch_table.PLATFORMS, help=say("system (default: this one)", "系统（默认本机）"))
+    parser.add_argument("--cuda", metavar="VERSION", help=say("pick driver: the CUDA that it must run", "pick driver：需要支持的 CUDA"))
+    parser.add_argument("--distribution", metavar="NAME", help=say("pick driver: debian, ubuntu ...", "pick driver：debian、ubuntu 等"))
+    parser.add_argument("--format", choices=("text", "json", "markdown"), default="text", help=say("how the answer is printed", "输出格式"))
+    parser.add_argument("--lang", choices=("en", "zh"), default=None, help=say("language", "语言"))
+    parser.add_argument("--all", action="store_true", help=say("show every build that was rejected", "显示所有被排除的构建"))
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Find out what is here, choose, tell."""
+    named = bool(options.gpu)
+    wants_path = options.python and not re.fullmatch(r"\d(\.\d+){0,2}", options.python)
+    report = None if named and options.driver and options.python and not wants_path else _examine(options, wants_path)
+    try:
+        here = _here(options, report, wants_path)
+        if options.framework == "driver":
+            return _tell_driver(options, here, report)
+        version = (options.version or "").lstrip("=") or None
+        framework, _, attached = options.framework.partition("==")
+        choice = pick(framework, here, version or attached or None)
+    except ValueError as error:
+        return complain(str(error), str(error))
+    return _tell(options, here, choice, report)
+
+
+def _examine(options: argparse.Namespace, wants_path: bool) -> Report:
+    return diagnose(gather(machine("/", options.python if wants_path else None), all_sources()), "machine")
+
+
+def _here(options: argparse.Namespace, report: Report | None, wants_path: bool) -> Here:
+    """What is told on the command line, else what this machine shows (nothing of this machine's GPU and driver for a named card)."""
+    platform = options.platform or _platform(report)
+    gpus, driver, python = (report.fact(kind) if report else None for kind in (Gpus, Driver, Python))
+    if options.gpu:
+        capabilities = tuple(_capability(name) for name in options.gpu)
+        version = options.driver
+    else:
+        found = (g.capability or compute_capability(g.name or "") for g in gpus.gpus) if isinstance(gpus, Gpus) else ()
+        capabilities = tuple(dict.fromkeys(c for c in found if c))
+        version = options.driver or (driver.module or driver.version if isinstance(driver, Driver) else None)
+    told = None if wants_path else options.python
+    return Here(capabilities, version, told or (python.version if isinstance(python, Python) else None), platform)
+
+
+def _capability(name: str) -> str:
+    if re.fullmatch(r"\d{1,2}\.\d", name):
+        return name
+    found = compute_capability(name)
+    if found is None:
+        raise ValueError(say(f"--gpu {name}: unknown card; give its compute capability, as 8.6", f"--gpu {name}：未知显卡；请给出计算能力，如 8.6"))
+    return found
+
+
+def _platform(report: Report | None) -> str:
+    machine_ = report.fact(Machine) if report else None
+    system = machine_.system if machine_ and machine_.system else "linux"
+    architecture = machine_.architecture if machine_ and machine_.architecture else "x86_64"
+    architecture = {"amd64": "x86_64", "arm64": "arm64" if system != "linux" else "aarch64"}.get(architecture, architecture)
+    name = f"{system}_{architecture}"
+    return name if name in torch_table.PLATFORMS else "linux_x86_64"
+
+
+def _reason(candidate: Candidate) -> str:
+    return say(*(text.format(need=candidate.need) for text in PROBLEMS[candidate.problem]))
+
+
+def _about(here: Here) -> str:
+    unknown = say("not known", "未知")
+    cards = ", ".join(here.capabilities) or unknown
+    return say(
+        f"compute capability {cards}, driver {here.driver or unknown}, Python {here.python or unknown}, {here.platform}",
+        f"计算能力 {cards}，驱动 {here.driver or unknown}，Python {here.python or unknown}，{here.platform}",
+    )
+
+
+def _installed(options: argparse.Namespace, report: Report | None, here: Here) -> list[str]:
+    """What the user has, and why it does not run here."""
+    packages = report.fact(Packages) if report and not options.gpu else None
+    have = packages.version("torch") if packages and options.framework.startswith(("torch", "pytorch")) else None
+    if not have:
+        return []
+    public, build = have.partition("+")[0], torch_table.build_of(have) or torch_table.default_build(have, here.platform) or "?"
+    same = next((c for c in pick("torch", here, public).rejected if c.build == build), None)
+    if build == "cpu":
+        return [f"torch {have}: " + say(*PROBLEMS["cpu"])]
+    return [f"torch {have}: {_reason(same)}"] if same else [f"torch {have}: " + say("runs here", "可以在这里运行")]
+
+
+def _tell(options: argparse.Namespace, here: Here, choice: Choice, report: Report | None) -> int:
+    have = _installed(options, report, here)
+    if options.format == "json":
+        answer = {"schema": 1, "for": asdict(here), "chosen": asdict(choice.chosen) if choice.chosen else None}
+        answer |= {"rejected": [asdict(c) | {"reason": _reason(c)} for c in choice.rejected], "also": [asdict(c) for c in choice.also]}
+        print(json.dumps(answer | {"installed": have}, ensure_ascii=False, indent=1))
+        return 0 if choice.chosen else 1
+    mark, code = ("- ", "`") if options.format == "markdown" else ("  ", "")
+    if choice.chosen:
+        print(f"{code}{choice.chosen.install}{code}" + ("\n" if code else ""))
+        if choice.chosen.problem == "unknown":
+            print(mark + say("not certain: ", "不确定：") + _reason(choice.chosen))
+    else:
+        print(say(f"No build of {options.framework} runs here.", f"{options.framework} 没有能在这里运行的构建。"))
+    print(mark + say("for: ", "适用：") + _about(here))
+    for line in have:
+        print(mark + say("you have: ", "已安装：") + line)
+    if not (here.capabilities and here.driver):
+        print(mark + say("what is not known was not judged: name it with --gpu and --driver", "未知项未参与判断：请用 --gpu 和 --driver 指定"))
+    rejected = choice.rejected if options.all else choice.rejected[:6]
+    if rejected:
+        print(mark + say("not:", "不选："))
+    for one in rejected:
+        plain = say(" (what plain `pip install` brings)", "（直接 pip install 得到的就是它）") if "--index-url" not in one.install and one.package == "torch" else ""
+        print(f"  {mark}{one.package} {one.version} ({one.build}){plain}: {_reason(one)}")
+    return 0 if choice.chosen else 1
+
+
+def _tell_driver(options: argparse.Namespace, here: Here, report: Report | None) -> int:
+    machine_ = report.fact(Machine) if report else None
+    name = options.distribution or ("wsl" if machine_ and machine_.wsl else (machine_.distribution or machine_.system) if machine_ else None)
+    source = driver_source(name or "", machine_.distribution_version if machine_ and not options.distribution else None)
+    offered = source.branches if source else ()
+    choice = pick_driver(here.capabilities, date.today().isoformat(), options.cuda, here.windows, offered)
+    lines = _driver_lines(choice, here, report, options)
+    if choice.branch and source:
+        lines += _source_lines(choice, source.on)
+        command = source.command.format(
+            branch=choice.branch.number,
+            open="-open" if choice.modules == "open" else "",
+            open_package="nvidia-open" if choice.modules != "proprietary" else "cuda-drivers",
+        )
+        if source.branches and choice.branch.number not in source.branches:
+            old = ", ".join(source.branches)
+            lines.append(say(f"{source.on} itself offers only {old}: take NVIDIA's CUDA repository for {choice.branch.number}", f"{source.on} 自带的只有 {old}：{choice.branch.number} 请用 NVIDIA 的 CUDA 软件源"))
+        elif command:
+            lines.append(f"$ {command}")
+        if source.need:
+            lines.append(say("needs: ", "需要：") + source.need)
+        if source.memory:
+            lines.append(say("(where it comes from was not checked on that distribution)", "（来源未在该发行版上核实）"))
+    if options.format == "json":
+        branch = asdict(choice.branch) if choice.branch else None
+        print(json.dumps({"schema": 1, "for": asdict(replace(here)), **asdict(choice), "branch": branch, "text": lines}, ensure_ascii=False, indent=1))
+    else:
+        print("\n".join(("- " if options.format == "markdown" and i else "  " if i else "") + line for i, line in enumerate(lines)))
+    return 0 if choice.branch else 1
+
+
+def _driver_lines(choice: DriverChoice, here: Here, report: Report | None, options: argparse.Namespace) -> list[str]:
+    if choice.branch is None:
+        why = say("no driver branch serves these cards together with that CUDA", "没有驱动分支能同时支持这些显卡和该 CUDA")
+        bounds = say(f"(from {choice.oldest or '?'} up to {choice.last or '?'})", f"（下限 {choice.oldest or '?'}，上限 {choice.last or '?'}）")
+        return [why, bounds]
+    kind = choice.branch.kind or ""
+    end = say(f", supported until {choice.branch.end_of_life}", f"，支持到 {choice.branch.end_of_life}") if choice.branch.end_of_life else ""
+    lines = [say(f"driver branch {choice.branch.number} ({kind}{end})", f"驱动分支 {choice.branch.number}（{kind}{end}）"), say("for: ", "适用：") + _about(here)]
+    lines.append(say(f"it runs programs up to CUDA {choice.branch.cuda} and, within a major version, newer minors", f"可运行最高 CUDA {choice.branch.cuda} 的程序；同一主版本内更新的次版本也可以"))
+    if choice.last:
+        lines.append(say(f"newer branches than {choice.last} no longer support these cards", f"比 {choice.last} 更新的分支不再支持这些显卡"))
+    if choice.ended:
+        lines.append(say("its own support has ended; there is no better for these cards", "它自身的支持已结束；这些显卡没有更好的选择"))
+    words = {"open": ("open kernel modules are required", "必须使用开源内核模块"), "proprietary": ("only the proprietary kernel modules work", "只能用专有内核模块"), "either": ("open and proprietary kernel modules both work", "开源与专有内核模块都可以")}
+    if here.capabilities:
+        lines.append(say(*words[choice.modules]))
+    kernel = report.fact(Kernel) if report and not options.gpu else None
+    if kernel and kernel.release:
+        lines.append(say(f"whether it builds for kernel {kernel.release} is not in our tables: DKMS tells (dkms status)", f"能否为内核 {kernel.release} 编译不在我们的表里：请看 dkms status"))
+    return lines
+
+
+def _source_lines(choice: DriverChoice, on: str) -> list[str]:
+    newest = choice.branch.newest_seen if choice.branch else None
+    known = cuda_table.cuda_of_driver(newest) if newest else None
+    return [say(f"newest seen: {newest} ({on})", f"已知最新：{newest}（{on}）")] if newest and known else []

@@ -1,0 +1,315 @@
+"""Which build of a framework a GPU, a driver and a Python can run: the choice behind `ongpu pick` and the repairs."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from ongpu.knowledge import cuda as cuda_table
+from ongpu.knowledge import jax as jax_table
+from ongpu.knowledge import others, tensorflow, torch
+from ongpu.knowledge._versions import numbers
+
+FRAMEWORKS = ("torch", "tensorflow", "jax", "onnxruntime", "cupy", "paddle", "ctranslate2", "vllm", "bitsandbytes", "xformers")
+ALIASES = {
+    "pytorch": "torch", "tf": "tensorflow", "onnxruntime-gpu": "onnxruntime", "ort": "onnxruntime", "paddlepaddle": "paddle",
+    "paddlepaddle-gpu": "paddle", "cupy-cuda12x": "cupy", "cupy-cuda13x": "cupy", "faster-whisper": "ctranslate2",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """What a build must fit. None: nobody said, so it is not judged.
+
+    capabilities: of all cards ("8.6"). driver: version or branch ("535.183.01", "570"). python: "3.12".
+    platform: one of torch.PLATFORMS.
+    """
+
+    capabilities: tuple[str, ...] = ()
+    driver: str | None = None
+    python: str | None = None
+    platform: str = "linux_x86_64"
+
+    @property
+    def windows(self) -> bool:
+        """Whether driver floors are those of Windows."""
+        return self.platform.startswith("windows")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One build. problem: why it does not run here, "" where it does:
+
+    "card" no code for the GPU; "driver" the driver is too old (need); "python" no wheel for this Python; "platform" no CUDA
+    wheel for this system; "cpu" a CPU-only build; "unknown" the tables do not say.
+    """
+
+    package: str
+    version: str
+    build: str
+    install: str
+    problem: str = ""
+    need: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What to install, and why the neighbours cannot: the plain `pip install`, the newest, the one that was asked for."""
+
+    chosen: Candidate | None
+    rejected: tuple[Candidate, ...] = ()
+    also: tuple[Candidate, ...] = field(default_factory=tuple)  # that would run as well
+
+
+def pick(framework: str, here: Here, version: str | None = None) -> Choice:
+    """The newest build of a framework that runs here; with a version, of that version only. ValueError: unknown framework."""
+    name = ALIASES.get(framework.lower(), framework.lower())
+    if name not in FRAMEWORKS:
+        raise ValueError(f"unknown framework {framework!r}; known: {', '.join(FRAMEWORKS)}, driver")
+    return _choice(list(_CANDIDATES.get(name, _of_package(name))(here, version)))
+
+
+def _choice(candidates: list[Candidate]) -> Choice:
+    fitting = [one for one in candidates if not one.problem]
+    # a build that the tables cannot judge is better than none, and is told as such
+    chosen = fitting[0] if fitting else next((one for one in candidates if one.problem == "unknown"), None)
+    before = candidates[: candidates.index(chosen)] if chosen else candidates
+    return Choice(chosen, tuple(_telling(before)), tuple(fitting[1:4]))
+
+
+def _telling(candidates: list[Candidate]) -> Iterator[Candidate]:
+    """The rejected ones worth telling: for each problem and build, the newest."""
+    seen: set[tuple[str, str]] = set()
+    for one in candidates:
+        key = (one.problem, one.build)
+        if key not in seen:
+            seen.add(key)
+            yield one
+
+
+def _too_old(here: Here, cuda: str) -> str:
+    """The driver that a build for this CUDA needs, where the one here is older; else ""."""
+    if here.driver is None:
+        return ""
+    need = cuda_table.oldest_driver_for(cuda, here.windows)
+    for capability in here.capabilities:
+        first = cuda_table.oldest_driver_for_gpu(capability)
+        if first and (need is None or numbers(first) > numbers(need)):
+            need = first
+    return need if need and not _reaches(here.driver, need) else ""
+
+
+def _reaches(driver: str, need: str) -> bool:
+    """"570" alone stands for the newest driver of that branch."""
+    have, floor = numbers(driver), numbers(need)
+    return have[:1] >= floor[:1] if len(have) == 1 else have >= floor
+
+
+def _plain(version: str) -> str:
+    """'2.1' -> '2.1.0', '2.1.2+cu118' -> '2.1.2'."""
+    found = torch.release(version)
+    return found.version if found else version
+
+
+# --- PyTorch
+
+
+def _torch(here: Here, version: str | None) -> Iterator[Candidate]:
+    found = [one for one in torch.releases() if version is None or one.version == _plain(version)]
+    for release in found:
+        plain = torch.default_build(release.version, here.platform)
+        newest_first = sorted(release.builds, key=lambda build: numbers(cuda_table.cuda_of_build(build) or "0"), reverse=True)
+        builds = [*([plain] if plain else []), *(build for build in newest_first if build != plain)]
+        for build in builds:
+            yield _torch_build(release, build, build == plain, here)
+
+
+def _torch_build(release: torch.Release, build: str, plain: bool, here: Here) -> Candidate:
+    version = release.version
+    install = _torch_install(release, build, plain)
+    candidate = Candidate("torch", version, build, install)
+    cuda = cuda_table.cuda_of_build(build)
+    if here.platform.startswith("macos") or (torch.has_cuda_builds(version, here.platform) is False and build != "cpu"):
+        return _problem(candidate, "platform")
+    if cuda is None:
+        return _problem(candidate, "cpu")
+    if here.python and torch.python_ok(version, here.python, here.platform) is False:
+        return _problem(candidate, "python", f"{release.python_min}-{release.python_max}")
+    archs = torch.archs(version, build, here.platform)
+    for capability in here.capabilities:
+        if archs is None:
+            return _problem(candidate, "unknown", build)
+        if not torch.runs(archs, capability, cuda):
+            return _problem(candidate, "card", capability)
+    if need := _too_old(here, cuda):
+        return _problem(candidate, "driver", need)
+    return candidate
+
+
+def _torch_install(release: torch.Release, build: str, plain: bool) -> str:
+    companions = torch.companions(release.version)
+    names = [f"torch=={release.version}"]
+    names += [f"{name}=={companions[name][0]}" for name in ("torchvision", "torchaudio") if companions.get(name)]
+    return f"pip install {' '.join(names)}" + ("" if plain else f" --index-url {torch.wheel_index(build)}")
+
+
+def _problem(candidate: Candidate, problem: str, need: str = "") -> Candidate:
+    return Candidate(candidate.package, candidate.version, candidate.build, candidate.install, problem, need)
+
+
+# --- TensorFlow and JAX
+
+
+def _tensorflow(here: Here, version: str | None) -> Iterator[Candidate]:
+    for release in tensorflow.releases():
+        if version and tensorflow.release(version) is not release:
+            continue
+        extra = "[and-cuda]" if tensorflow.has_and_cuda_extra(release.version) and not here.windows else ""
+        exact = version if version and version.count(".") > 1 else f"{release.version}.*"
+        install = f"pip install 'tensorflow{extra}=={exact}'"
+        candidate = Candidate("tensorflow", release.version, f"CUDA {release.cuda}", install)
+        if here.platform not in tensorflow.gpu_platforms(release.version):
+            yield _problem(candidate, "platform")
+        elif here.python and not tensorflow.python_ok(release.version, here.python):
+            yield _problem(candidate, "python", f"{release.python_min}-{release.python_max}")
+        elif short := next((c for c in here.capabilities if numbers(c) < numbers(release.capability_min)), None):
+            yield _problem(candidate, "card", short)
+        elif need := _too_old(here, release.cuda):
+            yield _problem(candidate, "driver", need)
+        else:
+            yield candidate
+
+
+def _jax(here: Here, version: str | None) -> Iterator[Candidate]:
+    for line in jax_table.lines():
+        releases = [r for r in jax_table.releases() if line in jax_table.lines_of(version or r.version)]
+        for release in releases[:1] if version else releases:
+            name = version or release.version
+            candidate = Candidate("jax", name, line.extra, f'pip install "jax[{line.extra}]=={name}"')
+            if here.platform not in jax_table.gpu_platforms():
+                yield _problem(candidate, "platform")
+            elif here.python and numbers(here.python)[:2] < numbers(release.python_min):
+                yield _problem(candidate, "python", f">={release.python_min}")
+            elif short := next((c for c in here.capabilities if numbers(c) < numbers(line.capability_min)), None):
+                yield _problem(candidate, "card", short)
+            elif need := _too_old(here, line.needs_cuda):
+                yield _problem(candidate, "driver", need)
+            else:
+                yield candidate
+
+
+# --- packages of knowledge/others.toml
+
+Candidates = Callable[[Here, str | None], Iterator[Candidate]]
+_DISTRIBUTIONS = {
+    "onnxruntime": ("onnxruntime-gpu",), "cupy": ("cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x"), "paddle": ("paddlepaddle-gpu",),
+}  # fmt: skip
+_CARD_FLOOR = {13: "7.5", 12: "5.0", 11: "3.5"}  # oldest capability that a CUDA major can compile for: gpus.toml
+
+
+def _of_package(name: str) -> Candidates:
+    def candidates(here: Here, version: str | None) -> Iterator[Candidate]:
+        for distribution in _DISTRIBUTIONS.get(name, (name,)):
+            package = others.package(distribution)
+            if package:
+                yield from _package_lines(package, here, version)
+
+    return candidates
+
+
+def _package_lines(package: others.Package, here: Here, version: str | None) -> Iterator[Candidate]:
+    if version and (line := others.line(package.name, version)):
+        lines: tuple[others.Line, ...] = (line,)
+    else:
+        lines = package.lines if version is None else ()
+    for line in lines:
+        for cuda in sorted(line.cuda, key=numbers, reverse=True):
+            yield _package_build(package, line, cuda, here, version)
+
+
+def _package_build(package: others.Package, line: others.Line, cuda: str, here: Here, version: str | None) -> Candidate:
+    wanted = f"=={version}" if version else _range(package, line)
+    index = f" -i {package.index.format(build='cu' + cuda.replace('.', ''))}" if package.index and "." in cuda else ""
+    name = version or line.last or package.newest
+    candidate = Candidate(package.name, name, f"CUDA {cuda}", f"pip install '{package.name}{wanted}'{index}")
+    if not here.platform.startswith(("linux", "windows")):
+        return _problem(candidate, "platform")
+    if here.python and line.python_min and numbers(here.python)[:2] < numbers(line.python_min):
+        return _problem(candidate, "python", f">={line.python_min}")
+    floor = max((line.capability_min or package.capability_min or "0", _CARD_FLOOR.get(numbers(cuda)[0], "0")), key=numbers)
+    if short := next((c for c in here.capabilities if numbers(c) < numbers(floor)), None):
+        return _problem(candidate, "card", short)
+    if need := _too_old(here, cuda):
+        return _problem(candidate, "driver", need)
+    return candidate
+
+
+def _range(package: others.Package, line: others.Line) -> str:
+    """The releases of a line, as a PEP 440 specifier."""
+    if line.last is None:
+        return ""
+    major, minor = (*numbers(line.last), 0)[:2]
+    return f">={line.first},<{major}.{minor + 1}"
+
+
+def _of_torch(name: str) -> Candidates:
+    """A package that pins torch: it runs where that torch's default build does."""
+
+    def candidates(here: Here, version: str | None) -> Iterator[Candidate]:
+        package = others.package(name)
+        for release in package.torch if package else ():
+            if version and release != version:
+                continue
+            torches = [one for one in torch.releases() if others.torch_ok(name, release, one.version)]
+            if torches:
+                base = _torch_build(torches[0], torches[0].default_build, True, here)
+                floor = package.capability_min if package else None
+                short = next((c for c in here.capabilities if floor and numbers(c) < numbers(floor)), None)
+                of = f"torch {base.version} {base.build}"
+                made = Candidate(name, release, of, f"pip install {name}=={release}", base.problem, base.need)
+                yield _problem(made, "card", short) if short else made
+
+    return candidates
+
+
+_CANDIDATES: dict[str, Candidates] = {
+    "torch": _torch, "tensorflow": _tensorflow, "jax": _jax, "vllm": _of_torch("vllm"), "xformers": _of_torch("xformers"),
+}  # fmt: skip
+
+
+# --- the driver
+
+
+@dataclass(frozen=True, slots=True)
+class DriverChoice:
+    """A driver branch. modules: "open", "proprietary" or "either" kernel modules. end_of_life: where it is known."""
+
+    branch: cuda_table.Branch | None
+    modules: str
+    oldest: str  # the floor that the cards and the CUDA set, "" where none is known
+    last: str  # the newest branch that still supports the cards, "" where support goes on
+    ended: bool  # its support has ended: there is no better for these cards
+
+
+def pick_driver(
+    capabilities: tuple[str, ...], today: str, cuda: str | None = None, windows: bool = False, offered: tuple[str, ...] = ()
+) -> DriverChoice:
+    """The driver branch for cards and a CUDA version: the newest that is supported ("2026-11-30" = today), of those that the
+    distribution itself offers where one of them serves.
+
+    The branch is None where no branch serves all the cards and that CUDA.
+    """
+    last = min((c for c in map(cuda_table.support_ended_after, capabilities) if c), key=numbers, default="")
+    floors = [cuda_table.oldest_driver_for(cuda, windows) if cuda else None, *map(cuda_table.oldest_driver_for_gpu, capabilities)]
+    oldest = max((floor for floor in floors if floor), key=numbers, default="")
+    fitting = [
+        one
+        for one in cuda_table.branches()
+        if (not last or numbers(one.number) <= numbers(last)) and (not oldest or numbers(one.number) >= numbers(oldest)[:1])
+    ]
+    alive = [one for one in fitting if one.kind in ("production", "long term") and (one.end_of_life or "9999") > today]
+    own = [one for one in alive if one.number in offered]
+    best = own[-1] if own else alive[-1] if alive else fitting[-1] if fitting else None
+    kinds = {cuda_table.open_modules(capability) for capability in capabilities}
+    modules = "open" if "required" in kinds else "proprietary" if "unsupported" in kinds else "either"
+    if {"required", "unsupported"} <= kinds:
+        best, modules = None, "none"  # no module serves a Blackwell and a Pascal card in one machine
+    return DriverChoice(best, modules, oldest, last, not alive and best is not None)

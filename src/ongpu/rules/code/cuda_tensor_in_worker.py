@@ -1,0 +1,71 @@
+"""CUDA tensors are made in or sent from loader workers, or pinned."""
+
+from collections.abc import Iterator
+
+from ongpu.facts.code import Traceback
+from ongpu.facts.symptoms import Symptoms
+from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
+
+
+def check(symptoms: Symptoms, traceback: Traceback | None) -> Iterator[Finding]:
+    pinned = symptoms.has("pin-only-cpu")
+    shared = symptoms.has("cuda-in-worker")
+    inside = symptoms.has("cuda-init-in-worker") and (
+        symptoms.has("worker-caught")
+        or (traceback is not None and any(r.through("_utils/worker.py", "_utils/fetch.py", "__getitem__", "collate") for r in traceback.raised))
+    )
+    if not (pinned or shared or inside):
+        return
+    raised = traceback.said("pin", "initialize cuda", "initialization error", "shared cuda") if traceback else None
+    yield Finding(
+        certainty=Certainty.CERTAIN if pinned else Certainty.LIKELY,
+        variant="pin" if pinned else "shared" if shared else "",
+        values={"kind": symptoms.value("kind", "pin-cuda") or "a CUDA tensor", "line": raised.own()[-1].code if raised and raised.own() else "?"},
+        refs=(*symptoms.cite("pin-cuda", "cuda-in-worker", "worker-caught", "cuda-init-in-worker", most=2), *(raised.cite() if raised else ())),
+    )
+
+
+RULE = Rule(
+    slug="cuda-tensor-in-worker",
+    layer=Layer.CODE,
+    severity=Severity.ERROR,
+    check=check,
+    hides=("fork-after-cuda-init",),
+    see=("https://docs.pytorch.org/docs/stable/notes/multiprocessing.html", "https://docs.pytorch.org/docs/stable/data.html",),
+    en=Text(
+        title="A DataLoader worker uses CUDA: the data set or collate function makes GPU tensors",
+        why="Workers are forked from the training process and may not use its CUDA context (\"Cannot re-initialize CUDA in forked subprocess\", \"initialization error\"). The line: {line}",
+        fix="Return CPU tensors from __getitem__ and collate_fn (no .cuda(), no device=), move the batch to the GPU in the training loop with pin_memory=True and non_blocking=True. Or num_workers=0; multiprocessing_context='spawn' only if workers must use the GPU.",
+    ),
+    zh=Text(
+        title="DataLoader 的 worker 用了 CUDA：数据集或 collate 函数在创建 GPU 张量",
+        why="worker 由训练进程 fork 而来，不能使用父进程的 CUDA 上下文（“Cannot re-initialize CUDA in forked subprocess”“initialization error”）。出错行：{line}",
+        fix="__getitem__ 和 collate_fn 只返回 CPU 张量（不要 .cuda()、不要 device=），在训练循环中配合 pin_memory=True 和 non_blocking=True 移到 GPU。或者 num_workers=0；确需在 worker 里用 GPU 时才用 multiprocessing_context='spawn'。",
+    ),
+    variants={
+        "pin": (
+            Text(
+                title="pin_memory is asked for, but the batches are CUDA tensors already ({kind})",
+                why="Only CPU memory can be pinned. The data set or collate function returns tensors that lie on the GPU.",
+                fix="Return CPU tensors from the data set and collate_fn and keep pin_memory=True (better), or set pin_memory=False (dataloader_pin_memory=False with the Trainer).",
+            ),
+            Text(
+                title="要求 pin_memory，但 batch 已经是 CUDA 张量（{kind}）",
+                why="只有 CPU 内存可以锁页（pin）。数据集或 collate 函数返回的张量已在 GPU 上。",
+                fix="让数据集和 collate_fn 返回 CPU 张量并保留 pin_memory=True（更好），或设 pin_memory=False（Trainer 用 dataloader_pin_memory=False）。",
+            ),
+        ),
+        "shared": (
+            Text(
+                title="CUDA tensors are sent from one process to another and are not kept alive (or cannot be shared here)",
+                why="The receiving process maps the sender's memory; the sender must live as long as it is used. Windows and some virtual machines cannot share CUDA memory between processes at all.",
+                fix="Send CPU tensors between processes (.cpu() before the queue, data sets on the CPU), or keep the producer alive until the consumer is done; num_workers=0 on Windows if the data set holds CUDA tensors.",
+            ),
+            Text(
+                title="CUDA 张量在进程间传递，但没有保持有效（或本机不支持共享）",
+                why="接收方映射发送方的显存，发送方必须活到用完为止。Windows 和某些虚拟机根本不能在进程间共享 CUDA 显存。",
+                fix="进程间传 CPU 张量（入队前 .cpu()，数据集放在 CPU），或让生产者活到消费者用完；数据集含 CUDA 张量时在 Windows 上用 num_workers=0。",
+            ),
+        ),
+    },
+)

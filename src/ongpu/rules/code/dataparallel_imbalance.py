@@ -1,0 +1,73 @@
+"""DataParallel loads the GPUs unevenly."""
+
+from collections.abc import Iterator
+
+from ongpu.facts.code import OutOfMemory, Traceback
+from ongpu.facts.hardware import Gpus
+from ongpu.facts.symptoms import Symptoms
+from ongpu.facts.system import Processes
+from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
+
+
+def check(symptoms: Symptoms, oom: OutOfMemory | None, traceback: Traceback | None, processes: Processes | None, gpus: Gpus | None) -> Iterator[Finding]:
+    warned = symptoms.cite("gpu-imbalance-warning")
+    if warned:
+        yield Finding(variant="cards", severity=Severity.WARNING, values={"gpu": symptoms.value("gpu", "gpu-imbalance-warning") or "?"}, refs=warned)
+        return
+    wrapped = symptoms.cite("dataparallel")
+    if not wrapped:
+        return
+    uneven = _uneven(processes, gpus)
+    gathered = traceback is not None and any(r.through("scatter_gather.py", "comm.py", "parallel/data_parallel.py") for r in traceback.raised)
+    if not (uneven or (oom and gathered)):
+        return
+    yield Finding(
+        certainty=Certainty.LIKELY, severity=None if oom else Severity.WARNING,
+        values={"first": uneven[0] if uneven else "?", "others": uneven[1] if uneven else "?"},
+        refs=(*wrapped[:3], *((oom.errors[0].ref,) if oom else ()), *(gpus.refs[:3] if gpus and uneven else ())),
+    )
+
+
+def _uneven(processes: Processes | None, gpus: Gpus | None) -> tuple[int, int] | None:
+    """(MiB on the first GPU, most on any other) where the first holds a third more than the others."""
+    used = [g.memory_used for g in gpus.gpus if g.memory_used is not None] if gpus else []
+    if len(used) < 2 and processes:
+        one = [p for p in processes.processes if p.kind != "G" and p.memory]
+        used = [p.memory or 0 for p in sorted(one, key=lambda p: p.gpu or 0)] if len({p.pid for p in one}) == 1 else []
+    if len(used) < 2 or max(used[1:]) < 500:
+        return None
+    return (used[0], max(used[1:])) if used[0] > 1.33 * max(used[1:]) else None
+
+
+RULE = Rule(
+    slug="dataparallel-imbalance",
+    layer=Layer.CODE,
+    severity=Severity.ERROR,
+    check=check,
+    hides=("oom-first-gpu-imbalance", "oom-batch-too-large",),
+    see=("https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html",),
+    en=Text(
+        title="nn.DataParallel overloads the first GPU ({first} MiB against {others} MiB)",
+        why="One process drives all cards: the weights are copied at each step, and all outputs and the loss sit on device_ids[0]. PyTorch recommends DistributedDataParallel even on one machine.",
+        fix="Use DistributedDataParallel with torchrun (one process a GPU), or compute the loss inside the wrapped module so that only scalars are gathered.",
+    ),
+    zh=Text(
+        title="nn.DataParallel 让第一块 GPU 负载过重（{first} MiB 对 {others} MiB）",
+        why="一个进程驱动所有卡：每步都复制权重，所有输出和损失都在 device_ids[0]。PyTorch 官方建议即使在单机上也使用 DistributedDataParallel。",
+        fix="用 torchrun 启动 DistributedDataParallel（每卡一个进程），或在被包装的模块内部计算损失，只汇集标量。",
+    ),
+    variants={
+        "cards": (
+            Text(
+                title="DataParallel runs on unequal cards: GPU {gpu} has less than 75% of the memory or cores of the other",
+                why="Each card gets the same share of the batch, so the weakest one sets the pace and runs out of memory first.",
+                fix="Leave the weak card out (device_ids=[0], or CUDA_VISIBLE_DEVICES), or use DistributedDataParallel with a batch size for each card.",
+            ),
+            Text(
+                title="DataParallel 用在了不对等的显卡上：GPU {gpu} 的显存或核心数不到另一块的 75%",
+                why="每张卡分到同样多的 batch，最弱的一张决定速度，也最先显存不足。",
+                fix="不用较弱的卡（device_ids=[0] 或 CUDA_VISIBLE_DEVICES），或用 DistributedDataParallel 并给每张卡不同的 batch。",
+            ),
+        ),
+    },
+)

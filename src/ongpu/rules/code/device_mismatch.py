@@ -1,0 +1,78 @@
+"""Tensors on different devices meet, and nothing more precise is known."""
+
+from collections.abc import Iterator
+
+from ongpu.facts.mismatch import Mismatches
+from ongpu.model import Finding, Layer, Rule, Severity, Text
+
+
+def check(mismatches: Mismatches) -> Iterator[Finding]:
+    for found in mismatches.found:
+        slug, certainty = found.suspect
+        if slug != "device-mismatch":
+            continue
+        variant = "lengths" if found.odd == "lengths" else "generator" if found.odd == "generator" else "gpus" if found.two_gpus else ""
+        yield Finding(
+            certainty=certainty,
+            variant=variant,
+            values={"one": found.odd_on or "cpu", "other": found.other_on or "cuda:0", "what": found.odd or "?", "line": found.line or "?"},
+            refs=found.raised.cite(),
+        )
+        return
+
+
+RULE = Rule(
+    slug="device-mismatch",
+    layer=Layer.CODE,
+    severity=Severity.ERROR,
+    check=check,
+    see=("https://docs.pytorch.org/docs/stable/notes/cuda.html", "https://github.com/pytorch/pytorch/issues/43227",),
+    en=Text(
+        title="Tensors on {one} and on {other} meet in one operation",
+        why="Every operand of an operation must lie on one device. The message does not say which tensor is astray; it stands in the line where the traceback enters your own code: {line}",
+        fix="Print .device of each operand in that line, and move the odd one: x = x.to(device). Make new tensors with device=x.device; keep the model, the inputs and the targets on one device.",
+    ),
+    zh=Text(
+        title="同一个运算里同时用到了 {one} 和 {other} 上的张量",
+        why="一次运算的所有操作数必须在同一设备上。报错没有说明是哪个张量放错了位置；看回溯中进入你自己代码的那一行：{line}",
+        fix="打印该行每个操作数的 .device，把放错的那个移过去：x = x.to(device)。新建张量时写 device=x.device；模型、输入和标签要放在同一设备。",
+    ),
+    variants={
+        "lengths": (
+            Text(
+                title="pack_padded_sequence needs its lengths on the CPU, but they are on {one}",
+                why="Since PyTorch 1.7 the 'lengths' argument must be a 1D CPU int64 tensor, by design: the lengths are read on the host. Here the lengths went to the GPU with the rest of the batch.",
+                fix="Pass lengths.cpu() (or a plain Python list), and keep only the padded data on the GPU.",
+            ),
+            Text(
+                title="pack_padded_sequence 要求 lengths 在 CPU 上，而现在它在 {one}",
+                why="自 PyTorch 1.7 起，'lengths' 参数必须是一维的 CPU int64 张量，这是有意的设计：长度要在主机上读取。这里 lengths 随整个 batch 一起被移到了 GPU。",
+                fix="传 lengths.cpu()（或普通 Python 列表），只把填充后的数据放在 GPU。",
+            ),
+        ),
+        "generator": (
+            Text(
+                title="A random generator on {one} is used to make tensors on {other}",
+                why="torch.Generator belongs to one device. The generator that was handed over was made for {one}, the tensor is made on {other}.",
+                fix="Make the generator on the same device: torch.Generator(device='cuda').manual_seed(0), or make the tensor on the generator's device and move it afterwards.",
+            ),
+            Text(
+                title="用 {one} 上的随机数生成器去创建 {other} 上的张量",
+                why="torch.Generator 属于某一个设备。传入的生成器建在 {one}，而张量要建在 {other}。",
+                fix="在同一设备上创建生成器：torch.Generator(device='cuda').manual_seed(0)；或者先在生成器所在设备上创建张量，再移过去。",
+            ),
+        ),
+        "gpus": (
+            Text(
+                title="Tensors on two GPUs, {one} and {other}, meet in one operation",
+                why="The model is spread over several GPUs (device_map, pipeline or model parallel, DataParallel), or a part of it names a fixed GPU, and a tensor was not brought to the GPU of the layer that uses it: {line}",
+                fix="Move the tensor to the device of the layer: x = x.to(layer.weight.device). With device_map=\"auto\" do not move inputs or layers by hand, and keep blocks whole (no_split_module_classes); otherwise use one GPU: CUDA_VISIBLE_DEVICES=0.",
+            ),
+            Text(
+                title="同一个运算里同时用到了两块 GPU 上的张量：{one} 与 {other}",
+                why="模型分布在多块 GPU 上（device_map、流水线或模型并行、DataParallel），或者某处写死了 GPU 编号，张量没有被送到使用它的那一层所在的 GPU：{line}",
+                fix="把张量移到该层所在设备：x = x.to(layer.weight.device)。使用 device_map=\"auto\" 时不要手动移动输入或层，并保持模块完整（no_split_module_classes）；或者只用一块 GPU：CUDA_VISIBLE_DEVICES=0。",
+            ),
+        ),
+    },
+)

@@ -1,0 +1,56 @@
+"""What an error number or name means, when just that was asked."""
+
+from collections.abc import Iterator
+
+from ongpu.facts.term import Meaning, Term
+from ongpu.model import Finding, Layer, Rule, Severity, Text, Words
+
+MOST = 8  # meanings of one term
+_END = (".", "。", "!", "?", "）", ")")
+
+
+def _sentence(*clauses: str, stop: str = ".") -> str:
+    """The clauses that are told, as sentences."""
+    told = [clause.strip() for clause in clauses if clause.strip()]
+    between = "" if stop == "。" else " "
+    return between.join(t[0].upper() + t[1:] + ("" if t.endswith(_END[:4]) else stop) for t in told)
+
+
+def _values(one: Meaning) -> dict[str, object]:
+    known_only = Words("NVIDIA's name is all that is known about it", "只知道 NVIDIA 给出的名称")
+    give_more = Words("give the lines around it: they tell more than the code", "请提供它前后的日志，比代码本身更说明问题")
+    return {
+        "label": Words(one.label, one.label_zh),
+        "number": one.number,
+        "name": one.name,
+        "cause": Words(_sentence(one.cause or known_only.en, one.note), _sentence(one.cause_zh or known_only.zh, one.note_zh, stop="。")),
+        "action": Words(_sentence(one.action or give_more.en), _sentence(one.action_zh or give_more.zh, stop="。")),
+    }
+
+
+def check(term: Term) -> Iterator[Finding]:
+    seen = set()
+    for one in term.meanings[:MOST]:
+        variant = {"card": "named", "library": "named", "architecture": "named"}.get(one.family, "")
+        key = (one.label, one.number, one.name)
+        if key not in seen:
+            seen.add(key)
+            yield Finding(variant=variant, values=_values(one), refs=(one.ref,))
+
+
+RULE = Rule(
+    slug="error-code",
+    layer=Layer.CODE,
+    severity=Severity.NOTE,
+    check=check,
+    see=(
+        "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html",
+        "https://docs.nvidia.com/deploy/xid-errors/",
+        "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html",
+    ),
+    en=Text(title="{label} {number}: {name}", why="{cause}", fix="{action}"),
+    zh=Text(title="{label} {number}：{name}", why="{cause}", fix="{action}"),
+    variants={
+        "named": (Text(title="{name}", why="{cause}", fix="{action}"), Text(title="{name}", why="{cause}", fix="{action}")),
+    },
+)

@@ -1,0 +1,63 @@
+"""Accumulation averages over batches where it should average over tokens."""
+
+import re
+from collections.abc import Iterator
+
+from ongpu.facts.accumulation import AccumulationTable
+from ongpu.facts.framework import Packages
+from ongpu.facts.symptoms import Symptoms
+from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
+
+
+def check(symptoms: Symptoms, packages: Packages | None, table: AccumulationTable | None) -> Iterator[Finding]:
+    told = symptoms.cite("num-items-in-batch", most=3)
+    differs = symptoms.cite("loss-differs-words", most=2)
+    version = packages.version("transformers") if packages else None
+    old = bool(version and _short(version) < (4, 46))
+    tokens = symptoms.cite("token-counts", most=3)
+    uneven = table is not None and len(table.steps) > 1 and not table.proportional and len(set(table.losses)) > 1
+    accumulates = symptoms.has("accumulation-words", "micro-batch-words")
+    if not accumulates or not (told or (tokens and (uneven or differs or symptoms.has("mean-of-means"))) or (differs and old)):
+        return
+    yield Finding(
+        certainty=Certainty.LIKELY if differs or old or tokens else Certainty.POSSIBLE,
+        variant="trainer" if version else "", values={"version": version or "?"},
+        refs=(*told, *tokens, *symptoms.cite("mean-of-means", most=1), *differs, *symptoms.cite("accumulation-words", most=2), *(packages.cite("transformers") if packages else ())),
+    )
+
+
+def _short(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+
+
+RULE = Rule(
+    slug="grad-accum-token-weighting",
+    layer=Layer.CODE,
+    severity=Severity.WARNING,
+    check=check,
+    see=("https://huggingface.co/blog/gradient_accumulation", "https://github.com/huggingface/transformers/pull/34191",),
+    en=Text(
+        title="Gradient accumulation weights every micro-batch alike, whatever its number of tokens",
+        why="Each micro-batch's loss is the mean over its own tokens; averaging these means is not the mean over all tokens when lengths or padding differ. Training with accumulation then differs from the same batch in one piece.",
+        fix="Sum the token losses (reduction='sum') and divide by the total number of target tokens of the whole accumulated batch (num_items_in_batch), over all ranks as well.",
+    ),
+    zh=Text(
+        title="梯度累积对每个 micro-batch 一视同仁，没有按 token 数加权",
+        why="每个 micro-batch 的损失是它自己 token 的均值；长度或填充不同时，这些均值的平均不等于全部 token 的均值，于是累积训练与一次性大 batch 结果不同。",
+        fix="对 token 损失求和（reduction='sum'），再除以整个累积 batch 的目标 token 总数（num_items_in_batch），多卡时跨 rank 统计。",
+    ),
+    variants={
+        "trainer": (
+            Text(
+                title="transformers {version}: gradient accumulation weights every micro-batch alike, whatever its number of tokens",
+                why="Before 4.46 the Trainer averaged the means of the micro-batches; with padded or uneven lengths this is not the mean over all tokens. Later releases pass num_items_in_batch to the loss, if the model or compute_loss takes it.",
+                fix="Upgrade transformers to a release from 4.46 on and let compute_loss or compute_loss_func use num_items_in_batch (average_tokens_across_devices=True on several GPUs); or compute the sum and divide by the token count yourself.",
+            ),
+            Text(
+                title="transformers {version}：梯度累积对每个 micro-batch 一视同仁，没有按 token 数加权",
+                why="4.46 之前 Trainer 对各 micro-batch 的均值再取平均；长度不齐或有填充时，这不等于全部 token 的均值。之后的版本会把 num_items_in_batch 传给损失，前提是模型或 compute_loss 接受它。",
+                fix="升级 transformers 到 4.46 及以后，并让 compute_loss 或 compute_loss_func 使用 num_items_in_batch（多卡时 average_tokens_across_devices=True）；或自己求和再除以 token 数。",
+            ),
+        ),
+    },
+)

@@ -1,0 +1,76 @@
+"""Gradients or losses are summed over the accumulation steps without being divided."""
+
+import re
+from collections.abc import Iterator
+
+from ongpu.facts.accumulation import AccumulationTable
+from ongpu.facts.code import TrainingLog
+from ongpu.facts.framework import Packages
+from ongpu.facts.symptoms import Symptoms
+from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
+
+_ROW = re.compile(r"^\s*\|?(?:\s*[\d.]+\s*\|?){3,8}\s*$")
+
+
+def check(symptoms: Symptoms | None, log: TrainingLog | None, packages: Packages | None, table: AccumulationTable | None) -> Iterator[Finding]:
+    told = symptoms.cite("accumulation-words", most=3) if symptoms else ()
+    version = packages.version("transformers") if packages else None
+    affected = bool(version and (4, 46) <= _short(version) < (4, 50))
+    if table and table.proportional:
+        yield Finding(
+            certainty=Certainty.LIKELY, variant="trainer" if version else "",
+            values={"version": version or "?", "low": table.losses[0], "high": table.losses[-1], "steps": table.steps},
+            refs=(*table.refs, *told, *(packages.cite("transformers") if packages else ())),
+        )
+        return
+    losses = [s.loss for s in log.speeds if s.loss is not None] if log else []
+    doubled = len(losses) >= 2 and losses[0] and _whole(losses[-1] / losses[0]) and (told or affected) and len(losses) <= 6
+    if doubled and told:
+        yield Finding(
+            certainty=Certainty.LIKELY, variant="trainer" if version else "",
+            values={"version": version or "?", "low": losses[0], "high": losses[-1], "steps": "more"},
+            refs=(*(s.ref for s in (log.speeds[:2] if log else ()) if s.loss is not None), *told, *(packages.cite("transformers") if packages else ())),
+        )
+
+
+def _short(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+
+
+def _whole(ratio: float) -> bool:
+    """Whether one loss is a whole multiple (2 to 64) of the other, within 3 %."""
+    ratio = ratio if ratio >= 1 else 1 / ratio if ratio > 0 else 0
+    return 1.9 < ratio < 65 and abs(ratio - round(ratio)) / ratio < 0.03
+
+
+RULE = Rule(
+    slug="grad-accum-unscaled",
+    layer=Layer.CODE,
+    severity=Severity.WARNING,
+    check=check,
+    see=("https://github.com/huggingface/transformers/issues/37766", "https://github.com/huggingface/transformers/pull/35207",),
+    en=Text(
+        title="The loss grows with gradient accumulation ({low} to {high}): it is summed over the steps and not divided",
+        why="backward() adds gradients up; without a division by the number of accumulation steps the effective learning rate and the reported loss grow in proportion to it.",
+        fix="loss = loss / accumulation_steps before backward() (for losses that are means); log the undivided one. With accelerate use with accelerator.accumulate(model), with Lightning accumulate_grad_batches: both divide by themselves, so do not do it twice.",
+    ),
+    zh=Text(
+        title="损失随梯度累积成比例增大（{low} 到 {high}）：各步求和而没有除以步数",
+        why="backward() 会累加梯度；不除以累积步数，等效学习率和显示的损失就会成比例变大。",
+        fix="在 backward() 之前 loss = loss / accumulation_steps（损失为均值时）；日志记录未除的值。accelerate 用 with accelerator.accumulate(model)，Lightning 用 accumulate_grad_batches：它们会自动除，不要再除一次。",
+    ),
+    variants={
+        "trainer": (
+            Text(
+                title="transformers {version}: the loss grows with gradient_accumulation_steps ({low} to {high})",
+                why="From 4.46 the Trainer divides by num_items_in_batch inside the model's loss; a model (or a wrapper such as trl or PEFT) whose forward takes no loss kwargs gets neither that nor the old division, so losses and gradients of the accumulation steps are summed.",
+                fix="Upgrade transformers (4.50 or newer averages over the steps where the model does not accept loss kwargs), let the model's forward accept and use num_items_in_batch, or divide the loss by gradient_accumulation_steps in compute_loss.",
+            ),
+            Text(
+                title="transformers {version}：损失随 gradient_accumulation_steps 成比例增大（{low} 到 {high}）",
+                why="从 4.46 起，Trainer 依靠模型损失里的 num_items_in_batch 做除法；如果模型（或 trl、PEFT 等包装）的 forward 不接受 loss kwargs，两种除法都没有，累积各步的损失和梯度就被直接相加。",
+                fix="升级 transformers（4.50 及更新会在模型不接受 loss kwargs 时按步数平均），让模型的 forward 接受并使用 num_items_in_batch，或在 compute_loss 里把损失除以 gradient_accumulation_steps。",
+            ),
+        ),
+    },
+)

@@ -1,0 +1,195 @@
+"""The GPU waits for data."""
+
+import statistics
+from collections.abc import Iterator
+
+from ongpu.facts.code import Traceback, TrainingLog
+from ongpu.facts.environment import Machine
+from ongpu.facts.hardware import Gpus
+from ongpu.facts.symptoms import Symptoms
+from ongpu.facts.system import Processes
+from ongpu.model import Certainty, Finding, Layer, Ref, Rule, Severity, Text
+
+
+def check(
+    log: TrainingLog | None, symptoms: Symptoms | None, gpus: Gpus | None, processes: Processes | None, machine: Machine | None,
+    traceback: Traceback | None,
+) -> Iterator[Finding]:
+    share = log.data_share() if log else None
+    pauses = _pauses(log, gpus, symptoms)
+    if pauses:
+        yield Finding(
+            certainty=Certainty.LIKELY, variant="pauses", values={"usual": f"{pauses[0]:.3g}", "longest": f"{pauses[1]:.3g}"},
+            refs=(*(log.refs[:2] if log else ()), pauses[2], *(gpus.refs[:2] if gpus else ()), *(symptoms.cite("worker-words", most=2) if symptoms else ())),
+        )
+        return
+    darknet = symptoms.cite("darknet-loading", most=2) if symptoms else ()
+    if darknet:
+        yield Finding(variant="darknet", refs=darknet)
+        return
+    slow_disk = symptoms.cite("disk-words", most=2) if symptoms else ()
+    if share is not None and share > 0.3 and log:
+        timed = [s for s in log.speeds if s.data_seconds is not None]
+        yield Finding(
+            certainty=Certainty.CERTAIN if share > 0.6 else Certainty.LIKELY,
+            values={"share": f"{100 * share:.0f}", "seconds": f"{timed[0].seconds or 0:.3g}", "data": f"{timed[0].data_seconds or 0:.3g}"},
+            refs=(*(s.ref for s in timed[:4]), *slow_disk),
+        )
+        return
+    if symptoms is None or _failed(traceback):
+        return
+    told = [h for h in symptoms.seen("profile-share") if float(h.groups.get("share", "0")) >= 40 and float(h.groups["share"]) <= 100]
+    if symptoms.has("input-bound-words") and told:
+        yield Finding(
+            certainty=Certainty.LIKELY, variant="profile", values={"share": told[0].groups["share"], "what": told[0].groups.get("what", "input")},
+            refs=(*(h.ref for h in told[:3]), *symptoms.cite("input-bound-words", most=2)),
+        )
+    elif symptoms.has("loader-freeze"):
+        yield Finding(
+            certainty=Certainty.LIKELY, variant="workers",
+            values={"asked": symptoms.value("asked", "loader-freeze") or "?", "most": symptoms.value("most", "loader-freeze") or "?"},
+            refs=symptoms.cite("loader-freeze", most=1),
+        )
+    elif symptoms.has("spawn-start", "persistent-words") and (symptoms.has("slow-words") or log):
+        yield Finding(certainty=Certainty.LIKELY, variant="spawn", refs=symptoms.cite("spawn-start", "persistent-words", most=2))
+    else:
+        yield from _idle(symptoms, gpus, slow_disk)
+
+
+def _pauses(log: TrainingLog | None, gpus: Gpus | None, symptoms: Symptoms | None) -> tuple[float, float, Ref] | None:
+    """(usual, longest) seconds of a step, where a later one takes ten times the usual and the GPU is idle or workers are told of."""
+    timed = [s for s in log.speeds if s.seconds] if log else []
+    if len(timed) < 5:
+        return None
+    usual = statistics.median(s.seconds or 0 for s in timed)
+    longest = max(timed[1:], key=lambda s: s.seconds or 0)
+    idle = bool(gpus and gpus.gpus and all((g.utilization if g.utilization is not None else 100) < 40 for g in gpus.gpus))
+    if (longest.seconds or 0) < 10 * usual or not (idle or (symptoms and symptoms.has("worker-words", "disk-words"))):
+        return None
+    return usual, longest.seconds or 0, longest.ref
+
+
+def _failed(traceback: Traceback | None) -> bool:
+    return traceback is not None and any(r.error for r in traceback.raised)
+
+
+def _idle(symptoms: Symptoms, gpus: Gpus | None, slow_disk: tuple[Ref, ...]) -> Iterator[Finding]:
+    """A GPU that does little beside a busy processor."""
+    shown = [g.utilization for g in gpus.gpus if g.utilization is not None] if gpus else []
+    hint = symptoms.value("gpu", "low-utilization")
+    low = (max(shown) if shown else int(hint) if hint else 100) < 40
+    busy = [h for h in symptoms.seen("cpu-busy-python") if float(h.groups.get("cpu", "0")) >= 90]
+    if low and busy:
+        yield Finding(
+            certainty=Certainty.LIKELY, variant="cpu",
+            values={"cpu": busy[0].groups["cpu"], "gpu": max(shown) if shown else hint or "?"},
+            refs=(*(h.ref for h in busy[:2]), *(gpus.refs[:2] if gpus else ()), *symptoms.cite("low-utilization", most=1)),
+        )
+    elif slow_disk and (low or hint) and symptoms.has("slow-words"):
+        yield Finding(certainty=Certainty.LIKELY, variant="disk", values={"gpu": max(shown) if shown else hint or "?"}, refs=(*slow_disk, *symptoms.cite("slow-words", most=1)))
+
+
+RULE = Rule(
+    slug="input-pipeline-bound",
+    layer=Layer.CODE,
+    severity=Severity.WARNING,
+    check=check,
+    hides=("workload-too-small",),
+    see=("https://docs.pytorch.org/docs/stable/data.html", "https://github.com/pytorch/pytorch/issues/680",),
+    en=Text(
+        title="The GPU waits for data: {share} % of each step goes into loading ({data} s of {seconds} s)",
+        why="The log tells the time of a step and how much of it was spent waiting for the next batch. Reading (a hard disk's random reads, a network drive), decoding and augmenting on too few CPU cores are the limit; a faster GPU changes nothing.",
+        fix="Put the data on an SSD or in RAM, or store it in large sequential files (WebDataset, LMDB, TFRecord); raise num_workers to the number of CPU cores, with persistent_workers=True, pin_memory=True, prefetch_factor; decode smaller images (resize beforehand) or on the GPU (DALI, torchvision.io). If more workers change nothing, the disk is the limit: iostat -x 1.",
+    ),
+    zh=Text(
+        title="GPU 在等数据：每步有 {share} % 的时间花在加载上（{seconds} 秒中的 {data} 秒）",
+        why="日志给出了每步时间和其中等待下一个 batch 的时间。瓶颈是读取（机械硬盘随机读、网络盘）、解码和数据增强的 CPU 核不够；换更快的 GPU 没有用。",
+        fix="把数据放到 SSD 或内存，或存成大的顺序文件（WebDataset、LMDB、TFRecord）；把 num_workers 提到 CPU 核数，配合 persistent_workers=True、pin_memory=True、prefetch_factor；预先缩小图像，或在 GPU 上解码（DALI、torchvision.io）。如果加 worker 没有变化，瓶颈就是磁盘：iostat -x 1。",
+    ),
+    variants={
+        "pauses": (
+            Text(
+                title="Most steps take {usual} s, then one takes {longest} s: the loader's workers cannot keep up",
+                why="The workers hand over what they have prepared, then all steps wait until they have the next batches. The GPU is idle in the pauses; reading from disk, decoding and augmenting set the pace.",
+                fix="Faster storage (SSD, or data in RAM), smaller or pre-resized images, more CPU cores with more workers (num_workers, prefetch_factor), cheaper or GPU-side augmentation (DALI, kornia).",
+            ),
+            Text(
+                title="大多数步只要 {usual} 秒，随后某一步要 {longest} 秒：加载器的 worker 跟不上",
+                why="worker 把准备好的 batch 用完后，后面的步都要等下一批。停顿期间 GPU 空闲；瓶颈是读盘、解码和数据增强。",
+                fix="更快的存储（SSD 或把数据放进内存）、更小或预先缩放的图像、更多 CPU 核与 worker（num_workers、prefetch_factor）、更便宜的或在 GPU 上做的增强（DALI、kornia）。",
+            ),
+        ),
+        "darknet": (
+            Text(
+                title="Darknet itself reports a performance bottleneck on CPU or disk: loading takes longer than the GPU's part",
+                why="Each batch has to be read, decoded and augmented on the CPU before the GPU gets it.",
+                fix="Build with OPENCV=1, put the images on an SSD, resize them beforehand, use less augmentation (mosaic, cutmix), and more CPU cores.",
+            ),
+            Text(
+                title="Darknet 自己报告性能瓶颈在 CPU 或磁盘：加载比 GPU 计算还久",
+                why="每个 batch 都要先在 CPU 上读取、解码、增强，GPU 才能拿到。",
+                fix="用 OPENCV=1 编译，把图像放到 SSD 并预先缩放，减少数据增强（mosaic、cutmix），增加 CPU 核数。",
+            ),
+        ),
+        "profile": (
+            Text(
+                title="The program is input-bound: {share} % of the time goes into {what}",
+                why="The profile shows the training loop waiting for the next batch; the GPU is idle meanwhile.",
+                fix="Raise num_workers (persistent_workers=True, pin_memory=True, prefetch_factor), in TensorFlow dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE) and cache(); move data to a faster disk; preprocess beforehand.",
+            ),
+            Text(
+                title="程序受限于输入：{share} % 的时间花在 {what}",
+                why="性能分析显示训练循环在等下一个 batch，GPU 此时空闲。",
+                fix="提高 num_workers（persistent_workers=True、pin_memory=True、prefetch_factor）；TensorFlow 用 dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE) 和 cache()；数据放到更快的磁盘；提前做好预处理。",
+            ),
+        ),
+        "workers": (
+            Text(
+                title="The loader starts {asked} workers where the system suggests at most {most}",
+                why="More workers than CPU cores fight for them; loading becomes slow or freezes, and the GPU waits. In a container or batch job the number of cores is what was asked for (cpus-per-task), not the machine's.",
+                fix="num_workers={most} (len(os.sched_getaffinity(0))), or ask for more CPU cores (--cpus, --cpus-per-task).",
+            ),
+            Text(
+                title="加载器启动了 {asked} 个 worker，而系统建议最多 {most} 个",
+                why="worker 多于 CPU 核数会互相争抢，加载变慢甚至卡住，GPU 只能等。在容器或作业里，核数是申请到的（cpus-per-task），不是整机的。",
+                fix="num_workers={most}（len(os.sched_getaffinity(0))），或申请更多 CPU 核（--cpus、--cpus-per-task）。",
+            ),
+        ),
+        "spawn": (
+            Text(
+                title="Every epoch begins with a pause: the loader's workers are started anew",
+                why="On Windows and macOS workers are spawned: each imports everything and receives the data set again at every epoch.",
+                fix="DataLoader(..., persistent_workers=True) keeps them (with num_workers > 0); make the data set small to pickle; on Linux with fork there is little to gain.",
+            ),
+            Text(
+                title="每个 epoch 开头都停顿：加载器的 worker 被重新启动",
+                why="在 Windows 和 macOS 上 worker 以 spawn 方式启动：每个 epoch 都要重新导入一切、重新接收数据集。",
+                fix="DataLoader(..., persistent_workers=True) 让 worker 保留（需 num_workers > 0）；让数据集易于 pickle；Linux 上用 fork 时收益不大。",
+            ),
+        ),
+        "cpu": (
+            Text(
+                title="The CPU is the limit: a Python process at {cpu} % CPU while the GPU is at {gpu} %",
+                why="One core that is full (100 %) means one Python thread does the work between GPU steps: loading and augmenting in the main process, a simulated environment (reinforcement learning), tokenizing, or plotting. The GPU waits for it.",
+                fix="Move that work into parallel processes: DataLoader num_workers, vectorised environments (SubprocVecEnv, AsyncVectorEnv), map with num_proc; or make it cheaper. py-spy top --pid shows which function it is.",
+            ),
+            Text(
+                title="瓶颈在 CPU：Python 进程占 {cpu} % CPU，而 GPU 只有 {gpu} %",
+                why="一个核满载（100 %）说明 GPU 步骤之间的工作由一个 Python 线程完成：主进程里加载和增强、仿真环境（强化学习）、分词或画图。GPU 在等它。",
+                fix="把这些工作放到并行进程：DataLoader 的 num_workers、向量化环境（SubprocVecEnv、AsyncVectorEnv）、带 num_proc 的 map；或降低其开销。py-spy top --pid 能看到是哪个函数。",
+            ),
+        ),
+        "disk": (
+            Text(
+                title="Data comes from slow storage while the GPU is at {gpu} %",
+                why="Hard disks, network drives, mounted Google Drive and /mnt/c under WSL serve many small files slowly; the GPU waits.",
+                fix="Copy the data to a local SSD or RAM first (/content in Colab, ~/ in WSL, $SLURM_TMPDIR), or pack it into large sequential files; then raise num_workers.",
+            ),
+            Text(
+                title="数据来自慢速存储，GPU 利用率只有 {gpu} %",
+                why="机械硬盘、网络盘、挂载的 Google Drive、WSL 下的 /mnt/c 读取大量小文件都很慢，GPU 只能等。",
+                fix="先把数据复制到本地 SSD 或内存（Colab 的 /content、WSL 的 ~/、$SLURM_TMPDIR），或打包成大的顺序文件；再提高 num_workers。",
+            ),
+        ),
+    },
+)

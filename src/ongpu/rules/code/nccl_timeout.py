@@ -1,0 +1,70 @@
+"""A collective waits for ranks that do not come."""
+
+from collections.abc import Iterator
+
+from ongpu.facts.code import OutOfMemory, Traceback
+from ongpu.facts.nccl import NcclLog
+from ongpu.facts.symptoms import Symptoms
+from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
+
+
+def check(nccl: NcclLog | None, symptoms: Symptoms | None, traceback: Traceback | None, oom: OutOfMemory | None) -> Iterator[Finding]:
+    said = symptoms.cite("nccl-timeout-line", most=3) if symptoms else ()
+    real = [r for r in said if _collective(r.quote)]
+    timeouts = nccl.timeouts if nccl else ()
+    if not timeouts and not real:
+        return
+    first = timeouts[0] if timeouts else None
+    store = not timeouts and any(word in r.quote.lower() for r in real for word in ("store", "socket", "client", "initializing"))
+    hidden = symptoms.cite("nccl-hidden-barrier", most=2) if symptoms else ()
+    died = oom is not None or bool(symptoms and symptoms.has("device-assert", "illegal-access"))
+    yield Finding(
+            fixes=(Fix("find-missing-rank"),),
+        certainty=Certainty.POSSIBLE if died else Certainty.LIKELY,
+        variant="store" if store else "",
+        values={
+            "operation": first.operation if first and first.operation else "a collective", "rank": "?" if first is None or first.rank is None else first.rank,
+            "seconds": f"{first.seconds:.0f}" if first and first.seconds else "?",
+        },
+        refs=(*(t.ref for t in timeouts[:2]), *real, *hidden),
+    )
+
+
+def _collective(line: str) -> bool:
+    """Whether a line of a time-out is about collectives: "Socket Timeout" alone may be anything."""
+    low = line.lower()
+    words = ("nccl", "collective", "rank", "store", "barrier", "process group", "gloo", "horovod", "stalled", "c10d", "tcpstore", "client socket has timed out", "watchdog", "distributed")
+    return any(word in low for word in words)
+
+
+RULE = Rule(
+    slug="nccl-timeout",
+    layer=Layer.CODE,
+    severity=Severity.ERROR,
+    check=check,
+    see=("https://docs.pytorch.org/docs/stable/distributed.html", "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",),
+    en=Text(
+        title="Rank {rank} waited {seconds} s in {operation} for ranks that never came",
+        why="Collectives need every rank. One rank took another path or stopped: a collective or barrier inside \"if rank == 0\" (saving, evaluation, logging), uneven numbers of batches, an exception or out-of-memory on one rank (its own log tells), very slow data loading or checkpointing, or a link that hangs (peer-to-peer, network).",
+        fix="Find the rank that is missing: TORCH_NCCL_TRACE_BUFFER_SIZE=2000 with TORCH_NCCL_DUMP_ON_TIMEOUT=1 (flight recorder), TORCH_DISTRIBUTED_DEBUG=DETAIL, py-spy dump on each rank. Let all ranks call saving and barrier, only the write belongs to rank 0; use Join or drop_last for uneven data; raise init_process_group(timeout=timedelta(hours=2)) only for work that is really long. If nothing ever passes, try NCCL_P2P_DISABLE=1 and NCCL_SOCKET_IFNAME.",
+    ),
+    zh=Text(
+        title="rank {rank} 在 {operation} 中等了 {seconds} 秒，其他 rank 一直没来",
+        why="集合通信需要所有 rank 参与。有的 rank 走了别的分支或已停止：集合通信或 barrier 写在“if rank == 0”里（保存、评估、记录）、各 rank 的 batch 数不同、某个 rank 抛异常或显存不足（看它自己的日志）、数据加载或写检查点太慢，或链路卡住（P2P、网络）。",
+        fix="找出缺席的 rank：TORCH_NCCL_TRACE_BUFFER_SIZE=2000 加 TORCH_NCCL_DUMP_ON_TIMEOUT=1（flight recorder）、TORCH_DISTRIBUTED_DEBUG=DETAIL、在各 rank 上 py-spy dump。让所有 rank 都调用保存函数和 barrier，只有写文件归 rank 0；数据不均时用 Join 或 drop_last；确实耗时的工作才调大 init_process_group(timeout=timedelta(hours=2))。如果从一开始就不通，试 NCCL_P2P_DISABLE=1 和 NCCL_SOCKET_IFNAME。",
+    ),
+    variants={
+        "store": (
+            Text(
+                title="The ranks did not find each other in time: the process group could not be initialised",
+                why="Each rank meets at MASTER_ADDR:MASTER_PORT before any GPU communication. A rank that was not started (or died first), a wrong WORLD_SIZE, a wrong address, or a firewall leaves the others waiting.",
+                fix="Check that all WORLD_SIZE processes run and use the same MASTER_ADDR and MASTER_PORT (nc -zv host port from every node), that rank numbers are unique, and read the first error of every rank; NCCL_DEBUG=INFO for the steps after.",
+            ),
+            Text(
+                title="各 rank 没有按时会合：进程组初始化失败",
+                why="在 GPU 通信之前，各 rank 先在 MASTER_ADDR:MASTER_PORT 会合。有的 rank 没有启动（或先退出）、WORLD_SIZE 不对、地址不对或被防火墙挡住，其余就会一直等。",
+                fix="确认 WORLD_SIZE 个进程都在运行且 MASTER_ADDR、MASTER_PORT 一致（在各节点执行 nc -zv host port）、rank 不重复，并查看每个 rank 的第一条错误；之后的步骤用 NCCL_DEBUG=INFO 看。",
+            ),
+        ),
+    },
+)

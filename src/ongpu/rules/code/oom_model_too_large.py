@@ -1,0 +1,117 @@
+"""Weights, gradients and optimizer states alone do not fit."""
+
+from collections.abc import Iterator
+
+from ongpu.facts.code import OutOfMemory, Traceback, TrainingLog
+from ongpu.facts.hardware import Gpus
+from ongpu.facts.memory import suspect
+from ongpu.facts.symptoms import Symptoms
+from ongpu.facts.system import Processes
+from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
+
+
+def check(
+    oom: OutOfMemory | None, traceback: Traceback | None, log: TrainingLog | None, processes: Processes | None, gpus: Gpus | None,
+    symptoms: Symptoms | None,
+) -> Iterator[Finding]:
+    spills = symptoms.cite("model-spills", most=2) if symptoms else ()
+    if spills:
+        shown = [f"{g.name}: {g.memory_total} MiB" for g in gpus.gpus if g.name and g.memory_total] if gpus else []
+        yield Finding(
+            certainty=Certainty.LIKELY, variant="spills", values={"cards": shown or "the card"},
+            refs=(*spills, *(gpus.refs[:2] if gpus else ())),
+        )
+        return
+    if oom is None:
+        return
+    slug, certainty, error = suspect(oom, traceback, log, processes, gpus)
+    if slug != "oom-model-too-large":
+        return
+    values = {
+        "wanted": _size(error.wanted), "total": _size(error.total), "free": _size(error.free), "allocated": _size(error.allocated),
+        "reserved": _size(error.reserved), "idle": _size(error.idle_reserve), "gpu": "?" if error.gpu is None else error.gpu,
+    }
+    spilled = error.allocated is not None and error.total is not None and error.allocated > error.total * 1.02
+    stepping = traceback is not None and any(r.through("/optim/", "optimizer.step") for r in traceback.raised)
+    variant = "spilled" if spilled else "kv" if error.kind == "kv-cache" else "step" if stepping else ""
+    cards = gpus.all_names() if gpus else ()
+    yield Finding(
+        certainty=certainty,
+        variant=variant,
+        values={**values, "cards": cards or "the card", "available": _size(error.free)},
+        refs=(error.ref, *(traceback.raised[0].cite()[1:] if traceback and traceback.raised else ())),
+    )
+
+
+def _size(gib: float | None) -> str:
+    return "?" if gib is None else f"{gib * 1024:.2f} MiB" if gib < 1 else f"{gib:.2f} GiB"
+
+
+RULE = Rule(
+    slug="oom-model-too-large",
+    layer=Layer.CODE,
+    severity=Severity.ERROR,
+    check=check,
+    hides=("cublas-init-failed", "cudnn-execution-failed", "oom-fragmentation",),
+    see=("https://huggingface.co/docs/transformers/model_memory_anatomy", "https://docs.pytorch.org/docs/stable/notes/faq.html",),
+    en=Text(
+        title="The model itself does not fit on GPU {gpu} ({total}): memory ran out while it was loaded or built, with {allocated} in use",
+        why="Weights need 4 bytes a parameter in float32 and 2 in float16 or bfloat16 (7e9 parameters: 26 GiB or 13 GiB); training adds a gradient and, with Adam, two float32 states (about 16 bytes a parameter). A smaller batch does not help.",
+        fix="Load in half precision (torch_dtype=torch.bfloat16; the default is float32), quantise (8-bit or 4-bit, GGUF Q4), offload (device_map='auto', --cpu-offload, fewer -ngl layers), train adapters (LoRA) or shard over GPUs (FSDP, ZeRO-3, tensor parallel), or take a smaller model.",
+    ),
+    zh=Text(
+        title="模型本身放不进 GPU {gpu}（{total}）：加载或构建时显存就耗尽了，已用 {allocated}",
+        why="权重在 float32 下每参数 4 字节，float16 或 bfloat16 为 2 字节（70 亿参数：26 GiB 或 13 GiB）；训练还要加梯度，Adam 再加两份 float32 状态（每参数约 16 字节）。减小 batch 没有用。",
+        fix="用半精度加载（torch_dtype=torch.bfloat16；默认是 float32），量化（8 位或 4 位、GGUF Q4），卸载（device_map='auto'、--cpu-offload、减少 -ngl 层数），只训练适配器（LoRA），或分片到多卡（FSDP、ZeRO-3、张量并行），或换小模型。",
+    ),
+    variants={
+        "spills": (
+            Text(
+                title="The model does not fit on {cards}: some of its modules are put on the CPU or the disk",
+                why="accelerate fills the GPU first (device_map='auto') and places the rest elsewhere. Quantized (bitsandbytes) modules may not run there, and any other runs very slowly: there is not enough GPU RAM for this model.",
+                fix="Take a smaller or more strongly quantised model (4-bit: load_in_4bit=True), free the card (other processes), or accept offloading: llm_int8_enable_fp32_cpu_offload=True with a device_map; max_memory={{0: '...GiB'}} tells accelerate what it may use.",
+            ),
+            Text(
+                title="模型放不进 {cards}：部分模块被放到了 CPU 或磁盘",
+                why="accelerate（device_map='auto'）先填满 GPU，其余放到别处。量化（bitsandbytes）模块可能不能在那里运行，其他模块则非常慢：这块 GPU 的显存（GPU RAM）不够这个模型。",
+                fix="换更小或量化更强的模型（4 位：load_in_4bit=True），清空显卡（其他进程），或接受卸载：llm_int8_enable_fp32_cpu_offload=True 并给出 device_map；max_memory={{0: '...GiB'}} 告诉 accelerate 可用多少。",
+            ),
+        ),
+        "spilled": (
+            Text(
+                title="PyTorch holds {allocated} on a card of {total}: the model needs more than the card has",
+                why="More allocated than the capacity means that the Windows driver had already spilled into system memory (sysmem fallback) before it gave up. The need is really that large; fragmentation is not the cause.",
+                fix="Use a smaller or quantised model, half precision, offloading or a smaller batch; \"Prefer No Sysmem Fallback\" in NVIDIA's control panel makes it fail early instead of crawling.",
+            ),
+            Text(
+                title="PyTorch 在 {total} 的卡上占用了 {allocated}：模型需要的比卡上有的多",
+                why="已分配超过容量，说明 Windows 驱动在放弃之前已经溢出到系统内存（sysmem fallback）。需求确实这么大，不是碎片问题。",
+                fix="换更小或量化的模型、半精度、卸载或更小的 batch；在 NVIDIA 控制面板选“Prefer No Sysmem Fallback”，可以及早报错而不是极慢运行。",
+            ),
+        ),
+        "kv": (
+            Text(
+                title="No room is left for the KV cache beside the weights (available: {available}, needed: {wanted})",
+                why="vLLM loads the weights, profiles one pass, and gives the rest of gpu_memory_utilization x card to the KV cache. What is left cannot hold even one sequence of the model's maximum length.",
+                fix="Lower --max-model-len (and --max-num-seqs), raise --gpu-memory-utilization (0.95), use --kv-cache-dtype fp8 or a quantised model, or --tensor-parallel-size over more GPUs.",
+            ),
+            Text(
+                title="权重之外没有空间放 KV cache（可用 {available}，需要 {wanted}）",
+                why="vLLM 先加载权重、试跑一次，再把 gpu_memory_utilization × 显存的剩余部分给 KV cache。剩余空间连一条最大长度的序列都放不下。",
+                fix="减小 --max-model-len（和 --max-num-seqs），提高 --gpu-memory-utilization（0.95），使用 --kv-cache-dtype fp8 或量化模型，或用 --tensor-parallel-size 分到更多 GPU。",
+            ),
+        ),
+        "step": (
+            Text(
+                title="Memory ran out when the optimizer made its states: weights, gradients and states do not fit ({allocated} of {total} in use)",
+                why="The forward and backward pass went through; Adam allocates two more copies of the parameters at the first step. The batch is not the main part.",
+                fix="Use an optimizer with smaller states (8-bit Adam of bitsandbytes, Adafactor, SGD), shard them (ZeRO, FSDP), offload them to the CPU, train fewer parameters (LoRA), or use bf16.",
+            ),
+            Text(
+                title="优化器创建状态时显存耗尽：权重、梯度和状态放不下（{total} 中已用 {allocated}）",
+                why="前向和反向都过了；Adam 在第一步还要分配两份与参数同样大小的状态。batch 不是主要部分。",
+                fix="换状态更小的优化器（bitsandbytes 的 8 位 Adam、Adafactor、SGD），把状态分片（ZeRO、FSDP）或卸载到 CPU，减少可训练参数（LoRA），或使用 bf16。",
+            ),
+        ),
+    },
+)

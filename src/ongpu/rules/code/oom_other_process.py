@@ -1,0 +1,85 @@
+"""The memory is held by somebody else."""
+
+from collections.abc import Iterator
+
+from ongpu.facts.code import OutOfMemory, Traceback, TrainingLog
+from ongpu.facts.hardware import Gpus
+from ongpu.facts.memory import others_on, suspect
+from ongpu.facts.system import Processes
+from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
+
+
+def check(
+    oom: OutOfMemory, traceback: Traceback | None, log: TrainingLog | None, processes: Processes | None, gpus: Gpus | None,
+) -> Iterator[Finding]:
+    slug, certainty, error = suspect(oom, traceback, log, processes, gpus)
+    present = [p for p in others_on(error.gpu, processes, gpus) if (p.memory or 0) > 2000]
+    busy = slug in ("oom-batch-too-large", "oom-fragmentation") and error.total is None and present
+    if slug != "oom-other-process" and not busy:
+        return
+    held, mine = error.held_by_others, error.in_use if error.in_use is not None else error.reserved
+    if mine is None:
+        mine = error.allocated
+    shown = [p for p in present if not error.pids or p.pid in error.pids] or present
+    yield Finding(
+        certainty=certainty if not busy else Certainty.LIKELY,
+        variant="startup" if error.kind == "startup" else "busy" if busy else "",
+        values={
+            "held": "?" if held is None else f"{held:.2f} GiB", "mine": "?" if mine is None else _size(error.allocated or mine), "total": "?" if error.total is None else f"{error.total:.2f} GiB",
+            "gpu": "?" if error.gpu is None else error.gpu, "free": _size(error.free), "wanted": _size(error.wanted),
+            "pids": error.pids or tuple(p.pid for p in shown if p.pid)[:6] or "not shown",
+        },
+        fixes=(Fix("who-holds-gpu"),),
+        refs=(error.ref, *(p.ref for p in shown[:4] if p.ref)),
+    )
+
+
+def _size(gib: float | None) -> str:
+    return "?" if gib is None else f"{gib * 1024:.2f} MiB" if gib < 1 else f"{gib:.2f} GiB"
+
+
+RULE = Rule(
+    slug="oom-other-process",
+    layer=Layer.CODE,
+    severity=Severity.ERROR,
+    check=check,
+    hides=("cublas-init-failed", "cudnn-execution-failed", "oom-batch-too-large",),
+    settle=("nvidia-smi", "sudo fuser -v /dev/nvidia*",),
+    see=("https://docs.pytorch.org/docs/stable/notes/cuda.html", "https://docs.nvidia.com/deploy/nvidia-smi/",),
+    en=Text(
+        title="Somebody else holds {held} of GPU {gpu} ({total}); this program has only {mine} and asked for {wanted}",
+        why="Total minus free minus what PyTorch reserves is far more than a CUDA context. It belongs to other processes (PIDs: {pids}): another user, a notebook kernel, a desktop, or leftovers of an earlier run; in a container their PIDs cannot be seen.",
+        fix="Look on the host: nvidia-smi, sudo fuser -v /dev/nvidia*; end what is yours (stale workers, notebook kernels), choose a free card with CUDA_VISIBLE_DEVICES, or wait. A smaller batch does not cure it.",
+    ),
+    zh=Text(
+        title="GPU {gpu}（{total}）上有 {held} 被别人占用；本程序只有 {mine}，申请 {wanted} 时失败",
+        why="总量减去空闲、再减去 PyTorch 自己保留的，剩余远大于一个 CUDA 上下文。它属于其他进程（PID：{pids}）：别的用户、notebook 内核、桌面，或之前运行的残留；在容器里看不到它们的 PID。",
+        fix="到宿主机上查：nvidia-smi、sudo fuser -v /dev/nvidia*；结束属于自己的进程（残留 worker、notebook 内核），用 CUDA_VISIBLE_DEVICES 换一张空闲的卡，或等待。减小 batch 解决不了。",
+    ),
+    variants={
+        "startup": (
+            Text(
+                title="Only {free} of {total} are free at the start: the card is in use by somebody else",
+                why="vLLM checks before it loads anything, and wants {wanted} (gpu_memory_utilization x card). The rest is held by other processes, often a previous server or engine worker that still runs.",
+                fix="End the other processes (nvidia-smi, sudo fuser -v /dev/nvidia*), choose another card with CUDA_VISIBLE_DEVICES, or lower --gpu-memory-utilization to what is free.",
+            ),
+            Text(
+                title="启动时 {total} 中只有 {free} 空闲：显卡正被别人使用",
+                why="vLLM 在加载之前先检查，需要 {wanted}（gpu_memory_utilization × 显存）。其余被其他进程占用，常见的是仍在运行的旧服务或 engine worker。",
+                fix="结束其他进程（nvidia-smi、sudo fuser -v /dev/nvidia*），用 CUDA_VISIBLE_DEVICES 换卡，或把 --gpu-memory-utilization 降到空闲范围内。",
+            ),
+        ),
+        "busy": (
+            Text(
+                title="Other processes hold memory on the card (PIDs {pids})",
+                why="The message has no figures, but the process table shows large holders beside this program.",
+                fix="End what is yours, choose a free card with CUDA_VISIBLE_DEVICES, or run fewer processes on one GPU; only then lower the batch.",
+            ),
+            Text(
+                title="卡上有其他进程占用显存（PID {pids}）",
+                why="报错没有数字，但进程表显示除本程序外还有占用很大的进程。",
+                fix="结束属于自己的进程，用 CUDA_VISIBLE_DEVICES 换一张空闲的卡，或减少同一 GPU 上的进程数；之后再考虑减小 batch。",
+            ),
+        ),
+    },
+)

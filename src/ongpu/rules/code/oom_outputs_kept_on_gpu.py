@@ -1,0 +1,62 @@
+"""Outputs of all batches are collected on the GPU."""
+
+from collections.abc import Iterator
+
+from ongpu.facts.code import OutOfMemory, Traceback, TrainingLog
+from ongpu.facts.hardware import Gpus
+from ongpu.facts.memory import suspect
+from ongpu.facts.symptoms import Symptoms
+from ongpu.facts.system import Processes
+from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
+
+
+def check(
+    oom: OutOfMemory, traceback: Traceback | None, log: TrainingLog | None, processes: Processes | None, gpus: Gpus | None, symptoms: Symptoms | None,
+) -> Iterator[Finding]:
+    slug, certainty, error = suspect(oom, traceback, log, processes, gpus)
+    kept = symptoms.cite("outputs-kept", "diff-adds-cpu", most=3) if symptoms else ()
+    if slug in ("oom-batch-too-large", "oom-eval-with-grad", "oom-graph-retained", "oom-fragmentation") and kept:
+        certainty = Certainty.LIKELY
+    elif slug != "oom-outputs-kept-on-gpu":
+        return
+    trainer = traceback is not None and any(r.through("transformers/trainer", "nested_concat") for r in traceback.raised)
+    raised = next((r for r in traceback.raised if r.frames), None) if traceback else None
+    yield Finding(
+        certainty=certainty, variant="trainer" if trainer else "",
+        values={"line": raised.own()[-1].code if raised and raised.own() else "?"},
+        refs=(error.ref, *kept[:2], *(raised.cite() if raised else ())),
+    )
+
+
+RULE = Rule(
+    slug="oom-outputs-kept-on-gpu",
+    layer=Layer.CODE,
+    severity=Severity.ERROR,
+    check=check,
+    hides=("oom-batch-too-large", "oom-eval-with-grad", "oom-graph-retained", "oom-fragmentation",),
+    see=("https://huggingface.co/docs/transformers/main_classes/trainer",),
+    en=Text(
+        title="The outputs of all batches are collected on the GPU",
+        why="Predictions, logits or features of each batch are appended to a list or concatenated while they still lie on the GPU, so memory grows with the data set: {line}",
+        fix="Move them to the host as they come: outputs.append(out.detach().cpu()); reduce them first (argmax); run the loop under torch.no_grad().",
+    ),
+    zh=Text(
+        title="所有 batch 的输出都累积在 GPU 上",
+        why="每个 batch 的预测、logits 或特征在仍位于 GPU 时就被加入列表或拼接，显存随数据集增长：{line}",
+        fix="随算随移到主机：outputs.append(out.detach().cpu())；先做归约（argmax）；循环放在 torch.no_grad() 下。",
+    ),
+    variants={
+        "trainer": (
+            Text(
+                title="Trainer.evaluate or predict joins the logits of all batches on the GPU",
+                why="Without eval_accumulation_steps the Trainer concatenates every prediction on the GPU until the end of the evaluation loop; logits over a vocabulary are large.",
+                fix="Set eval_accumulation_steps (for example 8) so that predictions go to the host now and then, or reduce them first with preprocess_logits_for_metrics (argmax), or prediction_loss_only=True; a smaller per_device_eval_batch_size.",
+            ),
+            Text(
+                title="Trainer.evaluate/predict 把所有 batch 的 logits 都拼接在 GPU 上",
+                why="没有设置 eval_accumulation_steps 时，Trainer 会把全部预测留在 GPU 上拼接到评估结束；对整个词表的 logits 非常大。",
+                fix="设置 eval_accumulation_steps（例如 8），让预测定期移到主机；或用 preprocess_logits_for_metrics 先归约（argmax），或 prediction_loss_only=True；减小 per_device_eval_batch_size。",
+            ),
+        ),
+    },
+)

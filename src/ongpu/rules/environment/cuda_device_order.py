@@ -1,0 +1,58 @@
+"""CUDA numbers the GPUs in another order than nvidia-smi."""
+
+from collections.abc import Iterator
+
+from ongpu.facts.environment import Variables
+from ongpu.facts.hardware import Gpus
+from ongpu.facts.symptoms import Symptoms
+from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
+
+
+def check(variables: Variables | None, gpus: Gpus | None, symptoms: Symptoms | None) -> Iterator[Finding]:
+    order = variables.get("CUDA_DEVICE_ORDER") if variables else None
+    if order == "PCI_BUS_ID":
+        return
+    names = list(dict.fromkeys(g.name for g in gpus.gpus if g.name)) if gpus else []
+    if gpus and not names and len(gpus.names) > 1:
+        names = list(dict.fromkeys(gpus.names))
+    hint = symptoms.cite("device-order-hint") if symptoms else ()
+    visible = variables.get("CUDA_VISIBLE_DEVICES") if variables else None
+    mixed = len(names) > 1
+    if not hint and not (mixed and visible and visible.strip() not in ("", "-1")):
+        return
+    if hint and not mixed and not visible and symptoms and not symptoms.value("what", "device-order-hint"):
+        return
+    yield Finding(
+        certainty=Certainty.LIKELY if hint and (mixed or visible or order == "FASTEST_FIRST") else Certainty.POSSIBLE,
+        severity=None if hint else Severity.NOTE,
+        values={"cards": names or "?", "visible": visible or "?"},
+        fixes=(Fix("pci-bus-order"),),
+        refs=(
+            *hint,
+            *(variables.cite("CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES") if variables else ()),
+            *(gpus.cite()[:4] if gpus else ()),
+        ),
+    )
+
+
+RULE = Rule(
+    slug="cuda-device-order",
+    layer=Layer.ENVIRONMENT,
+    severity=Severity.WARNING,
+    check=check,
+    settle=(
+        "nvidia-smi -L",
+        "python -c 'import torch; print([torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())])'",
+    ),
+    see=("https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#cuda-environment-variables",),
+    en=Text(
+        title="CUDA numbers these GPUs in another order than nvidia-smi ({cards}; CUDA_VISIBLE_DEVICES={visible})",
+        why="nvidia-smi sorts by PCI bus, CUDA by default by speed (CUDA_DEVICE_ORDER=FASTEST_FIRST), so that with different cards index 0 of one is not index 0 of the other and the program lands on another GPU than meant.",
+        fix="export CUDA_DEVICE_ORDER=PCI_BUS_ID before the start (or in code before the first CUDA call): then both count alike. Or choose by UUID: CUDA_VISIBLE_DEVICES=GPU-... from nvidia-smi -L.",
+    ),
+    zh=Text(
+        title="CUDA 给这些 GPU 的编号顺序与 nvidia-smi 不同（{cards}；CUDA_VISIBLE_DEVICES={visible}）",
+        why="nvidia-smi 按 PCI 总线排序，CUDA 默认按速度排序（CUDA_DEVICE_ORDER=FASTEST_FIRST）。显卡型号不同时，两边的 0 号并不是同一块，程序会跑到别的 GPU 上。",
+        fix="启动前 export CUDA_DEVICE_ORDER=PCI_BUS_ID（或在代码第一次 CUDA 调用之前设置），两者编号即一致；或按 UUID 选择：CUDA_VISIBLE_DEVICES=GPU-...（见 nvidia-smi -L）。",
+    ),
+)

@@ -1,0 +1,177 @@
+"""Two packages of the same framework are installed together, and one hides the GPU build of the other."""
+
+import re
+from collections.abc import Iterator
+
+from ongpu.facts.framework import OnnxRuntime, Packages, TensorFlow
+from ongpu.facts.symptoms import Symptoms
+from ongpu.facts.visible import blind
+from ongpu.model import Certainty, Finding, Fix, Layer, Ref, Rule, Severity, Text
+
+# (names that exclude one another, what to keep)
+# fmt: off
+_GROUPS = (
+    (("onnxruntime-gpu", "onnxruntime", "onnxruntime-directml", "onnxruntime-openvino"), "onnxruntime-gpu", "onnxruntime"),
+    (("faiss-gpu", "faiss-cpu", "faiss"), "faiss-gpu", "faiss"),
+    (("paddlepaddle-gpu", "paddlepaddle"), "paddlepaddle-gpu", "paddle"),
+    (("tensorflow-gpu", "tensorflow-cpu"), "tensorflow", "tensorflow"),
+)
+# fmt: on
+
+
+def check(
+    packages: Packages | None, symptoms: Symptoms | None, onnx: OnnxRuntime | None, flow: TensorFlow | None
+) -> Iterator[Finding]:
+    if symptoms and symptoms.has("cupy-multiple") and not packages:
+        yield Finding(
+            values={
+                "names": "cupy-cuda*",
+                "keep": "cupy-cuda12x",
+                "both": "cupy",
+                "versions": "cupy",
+                "module": "cupy",
+            },
+            refs=symptoms.cite("cupy-multiple"),
+        )
+        return
+    if not packages:
+        return
+    missed = blind(symptoms, None, flow, None, onnx)
+    for group, keep, module in _GROUPS:
+        names = [name for name in group if packages.get(name)]
+        if len(names) < 2 or not any(name == group[0] for name in names):
+            continue
+        if keep == "tensorflow":
+            continue
+        yield _finding(packages, names, keep, module, missed, symptoms)
+        return
+    if packages.get("tensorflow-gpu") and (plain := packages.get("tensorflow")):
+        gpu = packages.packages["tensorflow-gpu"]
+        conda = bool(plain.build or gpu.build)
+        fine = conda and (
+            "gpu" in plain.build
+            or (plain.channel == gpu.channel and not missed)
+            or (
+                plain.channel == gpu.channel
+                and "cpu" not in plain.build
+                and "eigen" not in plain.build
+                and "mkl" not in plain.build
+            )
+        )
+        if not fine:
+            yield _finding(
+                packages,
+                ["tensorflow", "tensorflow-gpu"],
+                "tensorflow" if not conda else "tensorflow-gpu",
+                "tensorflow",
+                missed,
+                symptoms,
+                "channels" if conda else "",
+            )
+            return
+    for pattern, module in (
+        (r"cupy(?:-cuda\d+x?|-rocm.*)?$", "cupy"),
+        (r"mxnet(?:-cu\d+\w*|-mkl)?$", "mxnet"),
+        (r"dgl(?:-cu\d+)?$", "dgl"),
+        (r"jax-cuda\d+-plugin$", "jax"),
+    ):
+        names = [name for name in packages.packages if re.match(pattern, name)]
+        if len(names) > 1:
+            gpus = [n for n in names if re.search(r"cu(?:da)?\d", n)]
+            yield _finding(packages, names, sorted(gpus)[-1] if gpus else names[0], module, missed, symptoms)
+            return
+    twice = [
+        p
+        for p in packages.duplicates
+        if p.name
+        in ("torch", "tensorflow", "onnxruntime", "onnxruntime-gpu", "jaxlib", "jax", "triton", "torchvision", "numpy")
+    ]
+    for second in twice:
+        first = packages.get(second.name)
+        if first and first.location and second.location and first.location != second.location:
+            yield Finding(
+                variant="copies",
+                certainty=Certainty.LIKELY,
+                severity=Severity.WARNING,
+                values={
+                    "name": first.name,
+                    "one": f"{first.version} ({first.location})",
+                    "two": f"{second.version} ({second.location})",
+                },
+                refs=tuple(p.ref for p in (first, second) if p.ref),
+            )
+
+
+def _finding(
+    packages: Packages,
+    names: list[str],
+    keep: str,
+    module: str,
+    missed: tuple[Ref, ...],
+    symptoms: Symptoms | None,
+    variant: str = "",
+) -> Finding:
+    told = [
+        f"{n} {packages.packages[n].version}".strip()
+        + (f" ({packages.packages[n].channel})" if packages.packages[n].channel else "")
+        for n in names
+    ]
+    return Finding(
+        variant=variant,
+        certainty=Certainty.CERTAIN if missed else Certainty.LIKELY,
+        severity=None if missed else Severity.WARNING,
+        values={"names": names, "versions": told, "keep": keep, "both": " ".join(names), "module": module},
+        fixes=(Fix("keep-one-package"),),
+        refs=(
+            *packages.cite(*names),
+            *missed,
+            *(symptoms.cite("cupy-multiple", "ort-provider-missing") if symptoms else ()),
+        ),
+    )
+
+
+RULE = Rule(
+    slug="duplicate-framework-packages",
+    layer=Layer.FRAMEWORK,
+    severity=Severity.ERROR,
+    check=check,
+    hides=("gpu-extra-missing", "cpu-only-build", "cuda-lib-missing"),
+    settle=("pip list | grep -iE 'onnxruntime|tensorflow|faiss|cupy|paddle'",),
+    see=("https://onnxruntime.ai/docs/install/", "https://docs.cupy.dev/en/stable/install.html"),
+    en=Text(
+        title="Two packages of the same framework are installed side by side: {versions}",
+        why="{names} unpack into the same folder ({module}), so that the one installed last, often the CPU one pulled by a dependency, overwrites the files of the GPU build. pip does not see the conflict.",
+        fix="Uninstall both (pip uninstall {both}), then install only the GPU one: pip install {keep}. Removing just one leaves the folder broken. Where a dependency keeps pulling the CPU package back, install it with --no-deps or exclude it.",
+    ),
+    zh=Text(
+        title="同一框架的两个包同时存在：{versions}",
+        why="{names} 解压到同一个目录（{module}），后装的那个（往往是依赖带来的 CPU 版）覆盖了 GPU 版的文件，而 pip 察觉不到冲突。",
+        fix="两个都卸载（pip uninstall {both}），再只装 GPU 版：pip install {keep}。只删一个会留下残缺的目录。若某个依赖总把 CPU 版拉回来，用 --no-deps 安装或排除它。",
+    ),
+    variants={
+        "channels": (
+            Text(
+                title="conda mixes two builds of the framework: {versions}",
+                why="{names} come from different channels (conda-forge's CPU build beside the GPU package of defaults): do not mix them, the CPU build is the one that gets imported.",
+                fix="Make a new environment from one channel (conda create -n gpu {keep}, with --override-channels and either -c defaults or -c conda-forge), so that tensorflow and tensorflow-gpu are of the same build.",
+            ),
+            Text(
+                title="conda 环境混入了框架的两种构建：{versions}",
+                why="{names} 来自不同通道（conda-forge 的 CPU 构建与 defaults 的 GPU 包）：不要混用，实际被导入的是 CPU 构建。",
+                fix="用单一通道新建环境（conda create -n gpu {keep}，加 --override-channels，只用 -c defaults 或 -c conda-forge），使 tensorflow 与 tensorflow-gpu 出自同一构建。",
+            ),
+        ),
+        "copies": (
+            Text(
+                title="{name} is installed twice: {one} and {two}",
+                why="Two copies lie on the path of the same interpreter; which one is imported depends on the order of sys.path, and mixed files of both fail.",
+                fix="pip uninstall {name} until none is left, then install the GPU build once (check with pip list --path for the user and the environment folder).",
+            ),
+            Text(
+                title="{name} 装了两份：{one} 与 {two}",
+                why="同一个解释器的路径上有两份，导入哪一份取决于 sys.path 的顺序，混用两者的文件会出错。",
+                fix="反复 pip uninstall {name} 直到一份不剩，再只装一次 GPU 版（用 pip list --path 分别查看用户目录和环境目录）。",
+            ),
+        ),
+    },
+)

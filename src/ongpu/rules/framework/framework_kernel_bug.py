@@ -1,0 +1,102 @@
+"""A bug of the framework or library: the same code works in another version."""
+
+from collections.abc import Iterator
+
+from ongpu.facts.framework import Packages, TensorFlow, Torch
+from ongpu.facts.hardware import Gpus
+from ongpu.facts.symptoms import Symptoms
+from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
+
+_HARD = ("internal-assert", "llvm-bug")
+_SOFT = ("regression-told", "wrong-result")
+
+
+# (symptom, package, releases with the bug, release that fixed it): each confirmed in the project's own issue
+# fmt: off
+_KNOWN = (
+    ("cudnn-frontend", "torch", ("2.5.0",), "2.5.1"),  # https://github.com/pytorch/pytorch/releases/tag/v2.5.1
+)
+# fmt: on
+
+
+def check(
+    symptoms: Symptoms, torch: Torch | None, flow: TensorFlow | None, packages: Packages | None, gpus: Gpus | None
+) -> Iterator[Finding]:
+    public = torch.version.partition("+")[0] if torch and torch.version else None
+    for name, package, releases, fixed in _KNOWN:
+        if symptoms.has(name) and public in releases and torch:
+            yield Finding(
+                variant="known",
+                certainty=Certainty.CERTAIN,
+                values={"version": f"{package} {public}", "fixed": fixed},
+                fixes=(Fix("upgrade-package", {"packages": f"{package}=={fixed}"}),),
+                refs=(*symptoms.cite(name), *torch.about("version")),
+            )
+            return
+    if not symptoms.has(*_HARD, "regression-told", "wrong-result"):
+        return
+    told = (
+        symptoms.value("what", "regression-told")
+        or symptoms.value("what", "llvm-bug")
+        or symptoms.value("where", "internal-assert")
+    )
+    version = (f"torch {torch.version}" if torch and torch.version else None) or (
+        f"TensorFlow {flow.version}" if flow and flow.version else None
+    )
+    library = next(
+        (
+            f"{p.name} {p.version}"
+            for n in ("triton", "xformers", "flash-attn", "vllm", "bitsandbytes", "mamba-ssm", "onnxruntime-gpu", "jax")
+            if packages and (p := packages.get(n)) and p.version
+        ),
+        None,
+    )
+    regression, hard, wrong = symptoms.has("regression-told"), symptoms.has(*_HARD), symptoms.has("wrong-result")
+    if not (hard or (regression and (version or library)) or (wrong and regression)):
+        return
+    yield Finding(
+        certainty=Certainty.LIKELY
+        if (hard and (regression or not symptoms.has("torch-undefined-symbol", "device-assert")))
+        or (regression and wrong)
+        else Certainty.POSSIBLE,
+        values={"told": (told or "?").strip()[:120], "version": version or library or "?"},
+        fixes=(Fix("upgrade-package", {"packages": "torch"}),) if torch else (),
+        refs=(
+            *symptoms.cite(*_HARD, *_SOFT, most=3),
+            *(torch.about("version") if torch else ()),
+            *(flow.refs[:1] if flow else ()),
+        ),
+    )
+
+
+RULE = Rule(
+    slug="framework-kernel-bug",
+    layer=Layer.FRAMEWORK,
+    severity=Severity.ERROR,
+    check=check,
+    see=("https://github.com/pytorch/pytorch/issues", "https://github.com/triton-lang/triton/issues"),
+    en=Text(
+        title="A bug of the framework itself is likely ({version}): {told}",
+        why="An internal assertion, a compiler crash, or code that works in another version and fails in this one points to the framework, not to the machine or the program.",
+        fix="Update to the newest release (or go back to the last one that worked) and try again; search the project's issues for the asserted file and line; meanwhile avoid the operation (another dtype, shape or backend; torch.compile off).",
+    ),
+    zh=Text(
+        title="很可能是框架自身的缺陷（{version}）：{told}",
+        why="内部断言、编译器崩溃，或同样的代码在别的版本正常、在这个版本失败，都指向框架本身，而不是机器或程序。",
+        fix="升级到最新版（或退回最后正常的版本）再试；用断言所在的文件和行号在项目的 issue 中搜索；在此之前先绕开该操作（换 dtype、形状或后端；关闭 torch.compile）。",
+    ),
+    variants={
+        "known": (
+            Text(
+                title="{version} has a known bug here, fixed in {fixed}",
+                why="The failing line belongs to a bug of exactly this release; the machine and the program are in order.",
+                fix="Install {fixed} (or newer).",
+            ),
+            Text(
+                title="{version} 在这里有已知缺陷，{fixed} 已修复",
+                why="报错的这一行正是该版本的缺陷所致，机器和程序都没有问题。",
+                fix="安装 {fixed}（或更新版本）。",
+            ),
+        ),
+    },
+)

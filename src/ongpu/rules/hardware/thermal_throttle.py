@@ -1,0 +1,133 @@
+"""The clocks are held down by heat, by the card's own limits."""
+
+from collections.abc import Iterator
+
+from ongpu.facts.code import TrainingLog
+from ongpu.facts.hardware import Gpu, Gpus
+from ongpu.facts.symptoms import Symptoms
+from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
+
+REASONS = ("HW Thermal Slowdown", "SW Thermal Slowdown")
+
+
+def check(symptoms: Symptoms | None, gpus: Gpus | None, log: TrainingLog | None) -> Iterator[Finding]:
+    found = False
+    for gpu in gpus.gpus if gpus else ():
+        reasons = [r for r in gpu.throttle or () if r in REASONS]
+        hot = bool(gpu.temperature and gpu.temperature_slowdown and gpu.temperature >= gpu.temperature_slowdown)
+        hot = hot or (gpu.temperature_margin is not None and gpu.temperature_margin <= 0)
+        if reasons or hot:
+            found = True
+            yield Finding(
+                subject=gpu.label, certainty=Certainty.CERTAIN, values=_values(gpu, reasons), fixes=(Fix("look-at-clocks"),),
+                variant="firmware" if _lowered(gpu) else "",
+                refs=(*_lines(gpus), *((gpu.ref,) if gpu.ref else ())),
+            )  # fmt: skip
+    if found or not symptoms or any(g.throttle is not None for g in (gpus.gpus if gpus else ())):
+        return
+    said = symptoms.cite("thermal-said")
+    slower = symptoms.has("slower-over-time")
+    if said or (slower and symptoms.has("waiting-helps")):
+        yield Finding(
+            certainty=Certainty.LIKELY if slower and (said or symptoms.has("waiting-helps")) else Certainty.POSSIBLE,
+            severity=None if slower else Severity.WARNING if _printed(said) else Severity.NOTE,
+            variant="told",
+            fixes=(Fix("look-at-clocks"),),
+            refs=(*said, *symptoms.cite("slower-over-time", "waiting-helps", most=2)),
+        )
+
+
+def _printed(said) -> bool:  # type: ignore[no-untyped-def]
+    return any("slowdown" in ref.quote.lower() or "throttl" in ref.quote.lower() for ref in said)
+
+
+def _lowered(gpu: Gpu) -> bool:
+    """Whether the limit that software keeps is far below the card's own: the firmware of a laptop or server set it."""
+    return bool(
+        gpu.temperature_max and gpu.temperature_slowdown and gpu.temperature_max < gpu.temperature_slowdown - 25
+    )
+
+
+def _values(gpu: Gpu, reasons: list[str]) -> dict[str, object]:
+    return {
+        "gpu": gpu.label, "temperature": "?" if gpu.temperature is None else gpu.temperature,
+        "limit": (gpu.temperature_max if _lowered(gpu) else None) or gpu.temperature_slowdown or gpu.temperature_max or "?", "clock": gpu.clock_sm or "?", "clock_max": gpu.clock_sm_max or "?",
+        "reasons": reasons or ["temperature at the slowdown limit"],
+    }  # fmt: skip
+
+
+def _lines(gpus: Gpus | None):  # type: ignore[no-untyped-def]
+    names = (
+        "throttle",
+        "temperature",
+        "temperature_slowdown",
+        "temperature_margin",
+        "temperature_max",
+        "clock_sm",
+        "clock_sm_max",
+    )
+    return tuple(ref for ref in gpus.refs if ref.about in names) if gpus else ()
+
+
+_FIX_EN = (
+    "Watch temperature and SM clock together: nvidia-smi dmon -s pct, and nvidia-smi -q -d TEMPERATURE,PERFORMANCE. Clean dust "
+    "filters and heat sink, give the card air (passive Tesla cards need a server's airflow or a blower), check fans and the room, "
+    "renew the thermal paste; a laptop wants a cooling pad. Capping the power (nvidia-smi -pl) helps at once and costs little speed."
+)
+_FIX_ZH = (
+    "同时观察温度与 SM 频率：nvidia-smi dmon -s pct、nvidia-smi -q -d TEMPERATURE,PERFORMANCE。清理灰尘和散热片，改善风道"
+    "（被动散热的 Tesla 卡需要服务器风道或涡轮风扇），检查风扇与室温，更换导热硅脂；笔记本加散热底座。限制功耗（nvidia-smi -pl）"
+    "立刻见效且损失不大。"
+)
+
+RULE = Rule(
+    slug="thermal-throttle",
+    layer=Layer.HARDWARE,
+    severity=Severity.WARNING,
+    check=check,
+    hides=("input-pipeline-bound", "workload-too-small"),
+    settle=("nvidia-smi -q -d TEMPERATURE,PERFORMANCE,CLOCK",),
+    see=("https://docs.nvidia.com/deploy/nvidia-smi/", "https://github.com/tensorflow/tensorflow/issues/40042"),
+    en=Text(
+        title="{gpu} is throttled by heat: {temperature} C (slowdown at {limit} C), {reasons}; SM clock {clock} of {clock_max} MHz",
+        why="The card itself says that it lowers its clocks because of its temperature. Each model has its own limit; this is that limit, "
+        "not a rule of thumb.",
+        fix=_FIX_EN,
+    ),
+    zh=Text(
+        title="{gpu} 因过热降频：{temperature} C（降频温度 {limit} C），{reasons}；SM 频率 {clock}/{clock_max} MHz",
+        why="显卡自己报告因温度而降低频率。每个型号的上限不同，这里用的是这张卡自己的上限，而非经验值。",
+        fix=_FIX_ZH,
+    ),
+    variants={
+        "firmware": (
+            Text(
+                title="{gpu} is throttled at {temperature} C because its operating limit is set to only {limit} C ({reasons})",
+                why="\"GPU Max Operating Temp\" is far below the slowdown temperature of the card: the laptop's or server's firmware (ACPI, DPTF, "
+                "thermald, Dynamic Boost) lowered it. SM clock {clock} of {clock_max} MHz. Cleaning alone will not help.",
+                fix="Update the BIOS, choose the performance profile, plug in the original power supply; on Linux try thermald --adaptive or stop "
+                "thermald, and a driver update. See the limits with nvidia-smi -q -d TEMPERATURE,PERFORMANCE.",
+            ),
+            Text(
+                title="{gpu} 在 {temperature} C 就降频，因为运行温度上限被设为仅 {limit} C（{reasons}）",
+                why="“GPU Max Operating Temp” 远低于显卡自身的降频温度：是笔记本或服务器固件（ACPI、DPTF、thermald、Dynamic Boost）调低的。"
+                "SM 频率 {clock}/{clock_max} MHz。只清灰没有用。",
+                fix="升级 BIOS，选性能模式，接原装电源；Linux 上可试 thermald --adaptive 或停用 thermald，并升级驱动。用 "
+                "nvidia-smi -q -d TEMPERATURE,PERFORMANCE 查看各上限。",
+            ),
+        ),
+        "told": (
+            Text(
+                title="The GPU probably gets too hot: speed falls with running time (temperature)",
+                why="A job that is fast on a cold machine, slows down while the utilisation stays high, and is fast again after a pause, is how "
+                "heat looks: the card lowers its clocks. Temperature and the throttle reasons would prove it.",
+                fix=_FIX_EN,
+            ),
+            Text(
+                title="GPU 很可能过热：运行越久越慢（temperature，温度）",
+                why="冷机时快，占用率不降却越来越慢，停一会又恢复，这是过热降频的典型表现。温度与降频原因（throttle reasons）可以证实。",
+                fix=_FIX_ZH,
+            ),
+        ),
+    },
+)

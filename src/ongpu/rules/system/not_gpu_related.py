@@ -1,0 +1,96 @@
+"""The failure is of a known kind that has nothing to do with the GPU."""
+
+import re
+from collections.abc import Iterator
+
+from ongpu.facts.code import Raised, Traceback
+from ongpu.facts.symptoms import Symptoms
+from ongpu.knowledge._tables import table
+from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text, known
+
+# Words that make an exception a GPU's or a framework's matter, which the other rules judge.
+_GPU = re.compile(
+    r"cuda|cudnn|cublas|nccl|gpu|nvidia|nvml|nvcc|device|driver|hip|rocm|mps|xla|torch|tensorflow|jax|triton|kernel|out of memory|oom|memory|half|bfloat16|"
+    r"float16|\.so|\.dll|libc|ptx|sm_\d|onnxruntime|provider|distributed|worker|killed|shm|shared|undefined symbol|numpy\.(?:core|dtype)|_array_api|ufunc|"
+    r"compiled using numpy|no kernel|backend|accelerat|dtype|scalar type|tensor|resource",
+    re.IGNORECASE,
+)
+MOST = 3
+
+
+def _last(traceback: Traceback) -> Raised | None:
+    named = [raised for raised in traceback.raised if raised.error]
+    return named[-1] if named else None
+
+
+def check(symptoms: Symptoms | None, traceback: Traceback | None) -> Iterator[Finding]:
+    hits = (
+        [hit for hit in symptoms.hits if hit.name.startswith("other-") and hit.name[6:] in table("other_faults")]
+        if symptoms
+        else []
+    )
+    hits.sort(key=lambda hit: -hit.ref.line)
+    told: set[str] = set()
+    if symptoms and not symptoms.has(
+        "other-build-isolation"
+    ):  # torch that is missing outright is another rule's business
+        hits = [hit for hit in hits if hit.name != "other-build-isolation-torch"]
+    for hit in hits:
+        kind = hit.name[6:]
+        if kind in told or len(told) >= MOST:
+            continue
+        told.add(kind)
+        values = {
+            "what": hit.groups.get("what", "").strip() or hit.ref.quote[:120],
+            "where": hit.groups.get("where", ""),
+        }
+        yield Finding(
+            certainty=Certainty.LIKELY,
+            variant=kind,
+            values=values,
+            refs=tuple(other.ref for other in hits if other.name == hit.name)[:4],
+        )
+    if told or traceback is None:
+        return
+    last = _last(traceback)
+    if last and not _GPU.search(f"{last.error} {last.message}"):
+        known(None, f"what the exception means: {last.error}: {last.message[:160]}".rstrip(": "))
+
+
+def _texts() -> dict[str, tuple[Text, Text]]:
+    why = (
+        "The line that ends the run is of a kind that has nothing to do with the GPU; nothing about the driver, CUDA or the card needs to change for it.",
+        "使运行结束的这一行与 GPU 无关；无需为此改动驱动、CUDA 或显卡。",
+    )
+    found = {}
+    for name, entry in table("other_faults").items():
+        en, zh = entry["en"], entry["zh"]
+        found[name] = (
+            Text(title=f"Not a GPU fault: {en['what']}", why=why[0], fix=en["fix"]),
+            Text(title=f"不是 GPU 故障：{zh['what']}", why=why[1], fix=zh["fix"]),
+        )
+    return found
+
+
+RULE = Rule(
+    slug="not-gpu-related",
+    layer=Layer.SYSTEM,
+    severity=Severity.NOTE,
+    check=check,
+    see=(
+        "https://docs.python.org/3/library/exceptions.html",
+        "https://huggingface.co/docs/hub/security-tokens",
+        "https://docs.docker.com/engine/install/linux-postinstall/",
+    ),
+    en=Text(
+        title="The failure does not lie with the GPU",
+        why="The line that ends the run is of a kind that has nothing to do with the GPU.",
+        fix="Mend what the line names.",
+    ),
+    zh=Text(
+        title="故障与 GPU 无关",
+        why="使运行结束的这一行与 GPU 无关。",
+        fix="按该行所示修复。",
+    ),
+    variants=_texts(),
+)

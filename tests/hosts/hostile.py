@@ -1,0 +1,105 @@
+"""Texts that slow regexes down, and a runner that reads them under a time budget, in a process of its own.
+
+usage: hostile.py sources|symptoms|hosts [NAME]    prints JSON: [[seconds, who, which text]] of those over the budget
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+SIZE = 200_000
+BUDGET = 2.0  # seconds of processor time for one reader on one text of 200 KB: twice what a quiet machine may take
+
+_WORDS = (
+    "a", "A", "0", " ", "\t", "\n", "_", ".", "-", "/", "\\", "(", "[", "{", "<", "\"", "'", "|", "+", "=", ":", ",",
+    "#", ">", "$ ", "a ", "a.", "0.", "a=", "a b", "0 ", " |", "| ", "+-", "a: ", "a,", "[0]", "()", "\n ", " \n",
+    "a\n", "0:", "-a ", "--a", "a/", "/a", "GPU ", "GPU 0: ", "nvidia", "NVIDIA ", "CUDA ", "cuda:0 ", "Xid ",
+    "NVRM: ", "NVRM: Xid (PCI:", "torch==", "torch-2.", "libcuda.so.", "File \"", "Error: ",
+    "Traceback (most recent call last):\n", "x" * 40 + "@", "python ", "pip install ", "- name: ", "RUN ", "FROM ",
+    "MiB / ", "| 0 ", "export A=", "A=b ", "ERROR: ", "[ 1.0] ", "Tried to allocate ", "compute_", "sm_",
+    "size mismatch ", "driver ", "version ", "is not ", "not ", "显", "错误：", "\u00a0", "│", "\0", "é", "1e9", "0x",
+    "%", "*",
+)  # fmt: skip
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """(name, text) of hostile inputs: repeats of each kind of character and of the beginnings of known lines."""
+    for word in _WORDS:
+        repeated = (word * (SIZE // len(word)))[:SIZE]
+        yield f"{word!r} repeated", repeated
+        if word not in ("\n", "a\n"):
+            width = max(1, 190 // len(word))
+            yield f"lines of {word!r}", ((word * width + "!\n") * (SIZE // (width * len(word) + 2)))[:SIZE]
+    for opening, closing in ("()", "[]", "{}", "<>"):
+        yield f"nested {opening}", opening * (SIZE // 2) + closing * (SIZE // 2)
+
+
+def near_misses() -> Iterator[tuple[str, str]]:
+    """Each symptom's literal, followed by much that does not match its regex."""
+    from ongpu.knowledge.error_lines import table
+
+    for symptom in table():
+        for literal in symptom.literals[:3]:
+            again = literal * (2500 // len(literal))
+            for tail in (" " * 2500, "a" * 2500, "0" * 2500, "a " * 1200, "a.0-" * 600, "(" * 2500, again):
+                yield symptom.name, literal + tail + "\n" + literal + "!"
+
+
+def _timed(action: Callable[[], object]) -> float:
+    start = time.process_time()
+    action()
+    return time.process_time() - start
+
+
+def slow_sources(only: str = "") -> list[tuple[float, str, str]]:
+    """The sources (symptoms are one) that are over the budget on a text as they get it; a crash counts as -1 s."""
+    from ongpu.engine import all_sources
+    from ongpu.hosts import pasted
+
+    given = [(name, pasted.read_text(text, "hostile")) for name, text in texts()]
+    found = []
+    for source in all_sources():
+        if only not in source.kind:
+            continue
+        for name, evidence in given:
+            try:
+                spent = _timed(lambda e=evidence, s=source: [list(s.read(item)) for item in e if s.looks_like(item)])  # type: ignore[misc]
+            except Exception as error:
+                found.append((-1.0, source.kind, f"{name}: {type(error).__name__}: {error}"[:200]))
+                continue
+            if spent > BUDGET:
+                found.append((round(spent, 2), source.kind, name))
+    return found
+
+
+def slow_symptoms(only: str = "") -> list[tuple[float, str, str]]:
+    """The regexes of symptoms that take more than a tenth of the budget on one line of 3000 characters."""
+    from ongpu.knowledge.error_lines import table
+
+    patterns = {s.name: s.pattern() for s in table()}
+    found = []
+    for name, text in near_misses():
+        pattern = patterns[name]
+        if only in name and pattern:
+            spent = _timed(lambda p=pattern, t=text: p.search(t[:3000]))  # type: ignore[misc]
+            if spent > BUDGET / 20:
+                found.append((round(spent, 3), name, text[:60]))
+    return found
+
+
+def slow_hosts(only: str = "") -> list[tuple[float, str, str]]:
+    """The reader of pasted text, on the same texts."""
+    from ongpu.hosts import pasted
+
+    found = []
+    for name, text in texts():
+        spent = _timed(lambda t=text: pasted.read_text(t, "hostile"))  # type: ignore[misc]
+        if spent > BUDGET:
+            found.append((round(spent, 2), "pasted", name))
+    return found
+
+
+if __name__ == "__main__":
+    readers = {"sources": slow_sources, "symptoms": slow_symptoms, "hosts": slow_hosts}
+    sys.stdout.write(json.dumps(readers[sys.argv[1]](*sys.argv[2:3])))

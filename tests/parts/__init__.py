@@ -1,0 +1,1 @@
+"""Pretend parts of real machines, built at test time."""

@@ -1,0 +1,34 @@
+"""Text that came from evidence is data in every format."""
+
+import json
+
+import pytest
+from asking import explain
+
+from ongpu.report import as_html, as_json, as_markdown, as_text
+from ongpu.report.layout import width_of
+
+EVIL = 'Failed to initialize NVML: Driver/library version mismatch <script>alert(1)</script> | `x` [a](b) "quoted"'
+
+
+def test_html_escapes_what_was_pasted() -> None:
+    page = as_html.render(explain(EVIL))
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_markdown_keeps_what_was_pasted_inside_a_fence() -> None:
+    text = as_markdown.render(explain(EVIL + " ```` break"))
+    fence = next(line for line in text.splitlines() if line.startswith("```"))
+    assert len(fence) == 5
+
+
+def test_json_is_json() -> None:
+    assert json.loads(as_json.render(explain(EVIL)))["findings"][0]["slug"] == "driver-library-mismatch"
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("width", [60, 80])
+def test_text_fits_the_terminal(lang: str, width: int) -> None:
+    text = as_text.render(explain(EVIL), lang, width=width)
+    assert [line for line in text.splitlines() if width_of(line) > width and "$ " not in line] == []

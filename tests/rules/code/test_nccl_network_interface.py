@@ -1,0 +1,21 @@
+import pytest
+from asking import slugs
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ncclInternalError: Internal check failed.\n"
+        "Last error:\n"
+        "Bootstrap : no socket interface found",
+        "RuntimeError: [enforce fail at /pytorch/third_party/gloo/gloo/transport/tcp/device.cc:83] ifa != "
+        "nullptr. Unable to find address for: eth0",
+        "node-1:12:34 [0] NCCL INFO Bootstrap : Using docker0:172.17.0.1<0>\n"
+        "node-1:12:34 [0] misc/socket.cc:484 NCCL WARN socketStartConnect: Connect to 172.17.0.1<43211> "
+        "failed : No route to host",
+        "h:1:2 [0] NCCL INFO NCCL_SOCKET_IFNAME set by environment to eth2\n"
+        "ncclSocketInit: connecting to address  with family 59936 is neither AF_INET(2) nor AF_INET6(10)",
+    ],
+)
+def test_found(text: str) -> None:
+    assert slugs(text)[0] == "nccl-network-interface"

@@ -1,0 +1,34 @@
+import pytest
+from asking import slugs
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RuntimeError: CUDA out of memory. Tried to allocate 1.50 GiB (GPU 0; 10.76 GiB total capacity; 8.90 "
+        "GiB already allocated; 700.00 MiB free; 9.20 GiB reserved in total by PyTorch)",
+        "ResourceExhaustedError: OOM when allocating tensor with shape[32,256,128,128] and type float on "
+        "/job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc",
+        "Error: cuDNN isn't found FWD algo for convolution.",
+        "CUDA Error: out of memory\n"
+        "darknet: ./src/utils.c:256: error: Assertion `0' failed.",
+        "THCudaCheck FAIL file=/pytorch/aten/src/THC/generic/THCStorage.cu line=58 error=2 : out of memory",
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 512.00 GiB. GPU 0 has a total "
+        "capacity of 23.65 GiB of which 20.0 GiB is free. Including non-PyTorch memory, this process has "
+        "3.40 GiB memory in use. Of the allocated memory 3.00 GiB is allocated by PyTorch, and 50.00 MiB is "
+        "reserved by PyTorch but unallocated.",
+    ],
+)
+def test_found(text: str) -> None:
+    assert slugs(text)[0] == "oom-batch-too-large"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DefaultCPUAllocator: can't allocate memory: you tried to allocate 1000 bytes",
+        "step 3 took 2 s; to avoid out of memory errors lower the batch size",
+    ],
+)
+def test_neighbours(text: str) -> None:
+    assert "oom-batch-too-large" not in slugs(text)

@@ -1,0 +1,20 @@
+import pytest
+from asking import slugs
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '  File "train.py", line 90, in <module>\n'
+        "    optimizer.step()\n"
+        '  File "/x/site-packages/torch/optim/adam.py", line 110, in step\n'
+        "    exp_avg.mul_(beta1).add_(grad, alpha=1 - beta1)\n"
+        "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:0 "
+        "and cpu!",
+        "RuntimeError: Tensors of the same index must be on the same device and the same dtype except `step` "
+        "tensors that can be CPU and float32/64 notwithstanding",
+        "AssertionError: If capturable=False, state_steps should not be CUDA tensors.",
+    ],
+)
+def test_found(text: str) -> None:
+    assert slugs(text)[0] == "optimizer-before-move"

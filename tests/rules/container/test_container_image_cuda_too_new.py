@@ -1,0 +1,25 @@
+# ruff: noqa: E501  printed lines stand in one piece
+import pytest
+from asking import slugs
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.4, please update your driver to a newer version, or use an earlier cuda container: unknown.',
+        'ERROR: This container was built for NVIDIA Driver Release 535.86 or later, but\n       version 470.82.01 was detected and compatibility mode is UNAVAILABLE.',
+        '$ docker run --gpus all nvidia/cuda:12.4.1-base-ubuntu22.04 ./app\nCUDA driver version is insufficient for CUDA runtime version\n| NVIDIA-SMI 470.82.01    Driver Version: 470.82.01    CUDA Version: 11.4     |',
+    ],
+)
+def test_is_it(text: str) -> None:
+    assert slugs(text)[0] == "container-image-cuda-too-new"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '$ docker run --gpus all nvidia/cuda:11.8.0-base-ubuntu22.04 nvidia-smi\n| NVIDIA-SMI 535.54.03    Driver Version: 535.54.03    CUDA Version: 12.2     |',
+    ],
+)
+def test_is_not_it(text: str) -> None:
+    assert "container-image-cuda-too-new" not in slugs(text)

@@ -1,0 +1,28 @@
+import pytest
+from asking import slugs
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Kernel: 5.9.1-arch1-1\nNvidia driver version: 455.23.04\nRuntimeError: CUDA unknown error",
+        "BUG: unable to handle page fault for address: 0000000000002a04\n"
+        "RIP: 0010:_nv011234rm+0x1b/0x90 [nvidia]",
+        "traps: Missing ENDBR: _nv013192rm+0x0/0x10 [nvidia]\n"
+        "kernel BUG at arch/x86/kernel/traps.c:253!",
+    ],
+)
+def test_is_it(text: str) -> None:
+    assert slugs(text)[:1] == ["kernel-driver-incompatible"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "| NVIDIA-SMI 535.183.01   Driver Version: 535.183.01   CUDA Version: 12.2 |",
+        "Kernel: 6.8.0-40-generic\n"
+        "| NVIDIA-SMI 535.183.01   Driver Version: 535.183.01   CUDA Version: 12.2 |",
+    ],
+)
+def test_is_not_it(text: str) -> None:
+    assert "kernel-driver-incompatible" not in slugs(text)

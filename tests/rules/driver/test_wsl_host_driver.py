@@ -1,0 +1,34 @@
+import pytest
+from asking import slugs
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "$ uname -a\n"
+        "Linux pc 4.4.0-19041-Microsoft #488-Microsoft Mon Sep 01 13:43:00 PST 2020 x86_64 GNU/Linux\n"
+        "$ nvidia-smi\n"
+        "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that "
+        "the latest NVIDIA driver is installed and running.",
+        "  NAME      STATE           VERSION\n"
+        "* Ubuntu    Running         1\n"
+        "$ nvidia-smi\n"
+        "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that "
+        "the latest NVIDIA driver is installed and running.",
+        "nvidia-container-cli: initialization error: WSL environment detected but no adapters were "
+        "found: unknown",
+    ],
+)
+def test_is_it(text: str) -> None:
+    assert slugs(text)[:1] == ["wsl-host-driver"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "| NVIDIA-SMI 535.183.01   Driver Version: 535.183.01   CUDA Version: 12.2 |",
+        "WSL2\n| NVIDIA-SMI 535.183.01   Driver Version: 535.183.01   CUDA Version: 12.2 |",
+    ],
+)
+def test_is_not_it(text: str) -> None:
+    assert "wsl-host-driver" not in slugs(text)

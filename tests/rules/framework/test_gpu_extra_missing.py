@@ -1,0 +1,41 @@
+import pytest
+from asking import slugs
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        (
+            "UserWarning: Specified provider 'CUDAExecutionProvider' is not in available provider"
+            " names.Available providers: 'AzureExecutionProvider, CPUExecutionProvider'",
+        ),
+        ("ValueError: This CTranslate2 package was not compiled with CUDA support",),
+        (
+            "llama_model_load: warning: failed to mlock\n"
+            "BLAS = 0\n"
+            "llama-cpp-python 0.2.20, n_gpu_layers=35, GPU is not used",
+        ),
+        ('RuntimeError: Not compiled with GPU support\n  File "detectron2/layers/roi_align.py"',),
+        ("xgboost.core.XGBoostError: XGBoost version not compiled with GPU support.",),
+        (
+            "lightgbm.basic.LightGBMError: GPU Tree Learner was not enabled in this build.\n"
+            "Please recompile with CMake option -DUSE_GPU=1",
+        ),
+    ],
+)
+def test_is_it(texts: tuple[str, ...]) -> None:
+    assert slugs(*texts)[:1] == ["gpu-extra-missing"]
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        (
+            "$ pip list | grep onnx\nonnxruntime 1.16.3\nonnxruntime-gpu 1.16.3",
+            "get_available_providers() only shows ['AzureExecutionProvider', 'CPUExecutionProvider']",
+        ),
+        ("torch.cuda.is_available() returns False\ntorch.__version__ is 1.13.1+cpu, RTX 3060, driver 528.02",),
+    ],
+)
+def test_is_not_it(texts: tuple[str, ...]) -> None:
+    assert "gpu-extra-missing" not in slugs(*texts)

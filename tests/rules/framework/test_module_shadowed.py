@@ -1,0 +1,55 @@
+import pytest
+from asking import slugs
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        (
+            "AttributeError: module 'torch' has no attribute 'cuda'\n"
+            '  File "/home/u/proj/torch.py", line 1, in <module>',
+        ),
+        (
+            "AttributeError: partially initialized module 'torch' has no attribute 'Tensor' (most"
+            " likely due to a circular import)",
+        ),
+        (
+            "ImportError: Failed to load PyTorch C extensions:\n"
+            "    It appears that PyTorch has loaded the `torch/_C` folder\n"
+            "    of the PyTorch repository rather than the C extensions which\n"
+            "    are expected in the `torch._C` namespace.",
+        ),
+        (
+            "Traceback (most recent call last):\n"
+            '  File "/home/jq/FixRes/dis.py", line 10, in <module>\n'
+            "    import torch.nn as nn\n"
+            '  File "/home/jq/anaconda3/lib/python3.7/site-packages/torch/nn/modules/module.py", line'
+            " 6, in <module>\n"
+            "    from ..parameter import Parameter\n"
+            "AttributeError: module 'torch' has no attribute 'Tensor'",
+        ),
+    ],
+)
+def test_is_it(texts: tuple[str, ...]) -> None:
+    assert slugs(*texts)[:1] == ["module-shadowed"]
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        (
+            "RuntimeError: Detected that PyTorch and torchvision were compiled with different CUDA"
+            " major versions. PyTorch has CUDA Version=12.1 and torchvision has CUDA Version=11.8."
+            " Please reinstall the torchvision that matches your PyTorch install.",
+        ),
+        (
+            "ModuleNotFoundError: No module named 'torch'",
+            "$ pip install torch\n"
+            "Requirement already satisfied: torch in /home/u/miniconda3/lib/python3.9/site-packages"
+            " (2.0.1)",
+            "$ which python\n/usr/bin/python",
+        ),
+    ],
+)
+def test_is_not_it(texts: tuple[str, ...]) -> None:
+    assert "module-shadowed" not in slugs(*texts)

@@ -1,0 +1,31 @@
+import pytest
+from asking import slugs
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        (
+            "Windows 11, Python 3.10, tensorflow 2.15.0, CUDA 11.8, RTX 3060\n"
+            "print(tf.config.list_physical_devices('GPU')) returns []",
+        ),
+        (
+            "C:\\Users\\me> pip show tensorflow\nName: tensorflow\nVersion: 2.17.0",
+            ">>> tf.config.list_physical_devices('GPU')\n[]",
+        ),
+        ("tensorflow-intel 2.13.0\nNum GPUs Available:  0",),
+    ],
+)
+def test_is_it(texts: tuple[str, ...]) -> None:
+    assert slugs(*texts)[:1] == ["tf-native-windows-dropped"]
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("ImportError: libcublas.so.11: cannot open shared object file: No such file or directory",),
+        ("torch.cuda.is_available() returns False\ntorch.__version__ is 1.13.1+cpu, RTX 3060, driver 528.02",),
+    ],
+)
+def test_is_not_it(texts: tuple[str, ...]) -> None:
+    assert "tf-native-windows-dropped" not in slugs(*texts)

@@ -1,0 +1,37 @@
+# ruff: noqa: E501  printed lines stand in one piece
+import pytest
+from asking import explain, notes, slugs
+
+from ongpu.model import Verdict
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "python_headers.h:12:10: fatal error: Python.h: No such file or directory",
+        "ModuleNotFoundError: No module named 'yaml'",
+        "Error: template: nvidia-device-plugin: undefined variable \"$hasServiceAccount\"",
+        "OSError: [Errno 98] Address already in use",
+        "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)",
+        "huggingface_hub.errors.GatedRepoError: 401 Client Error. (Request ID: x)",
+        "_pickle.UnpicklingError: invalid load key, 'v'.",
+        "ImportError: libGL.so.1: cannot open shared object file: No such file or directory",
+        "epoch 1 step 300 loss nan lr 0.1",
+        "sbatch: error: Batch job submission failed: Requested time limit is invalid",
+    ],
+)
+def test_a_note_and_no_more(text: str) -> None:
+    assert slugs(text) == []
+    assert "not-gpu-related" in notes(text)
+
+
+@pytest.mark.parametrize("text", ["ModuleNotFoundError: No module named 'torch'", "FileNotFoundError: [Errno 2] No such file or directory: '/usr/local/cuda/bin/nvcc'"])
+def test_what_belongs_to_the_gpu_is_left_alone(text: str) -> None:
+    assert "not-gpu-related" not in notes(text)
+
+
+def test_an_exception_that_nobody_knows_is_unknown() -> None:
+    text = 'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\n    go()\nFrobnicateError: the widget said no'
+    report = explain(text)
+    assert report.verdict is Verdict.UNKNOWN
+    assert any("FrobnicateError" in o.because for o in report.unknown)
