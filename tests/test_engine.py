@@ -164,3 +164,10 @@ def test_unknown_after_a_finding_keeps_the_finding() -> None:
         raise Unknown("more")
 
     assert diagnose(PASTE, "s", [rule("a", check)], [source(HOT)]).verdict is Verdict.FOUND
+
+
+def test_of_two_that_explain_each_other_the_first_stays() -> None:
+    rules = [rule("a", finds(), hides=("b",)), rule("b", finds(), Layer.CODE, hides=("a",))]
+    report = diagnose(PASTE, "s", rules, [source(HOT)])
+    assert [f.slug for f in report.findings] == ["a"]
+    assert [f.slug for f in report.hidden] == ["b"]

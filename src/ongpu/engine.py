@@ -114,20 +114,21 @@ def _depth(finding: Finding) -> tuple[object, ...]:
     return (weight is Severity.NOTE, possible, -weight, -finding.certainty, layer, finding.slug)
 
 
+def _hides(cause: Finding, effect: Finding) -> bool:
+    """Whether the one explains the other: its rule says so, it is no note, and it is at least as certain (or likely)."""
+    named = cause.rule is not None and effect.slug in cause.rule.hides
+    return named and cause.weight > Severity.NOTE and cause.certainty >= min(effect.certainty, Certainty.LIKELY)
+
+
 def _hide(findings: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
-    """Apart: causes, and consequences of causes that are at least as certain."""
+    """Apart: causes, and consequences of causes. Of two that explain each other the first stays."""
     shown: list[Finding] = []
     hidden: list[Finding] = []
-    for finding in findings:
-        because = [
-            other
-            for other in findings
-            if other.rule
-            and finding.slug in other.rule.hides
-            and other.certainty >= min(finding.certainty, Certainty.LIKELY)
-            and other.weight > Severity.NOTE
-        ]
-        (hidden if because else shown).append(finding)
+    for place, finding in enumerate(findings):
+        explained = any(_hides(other, finding) for other in findings[:place]) or any(
+            _hides(other, finding) and not _hides(finding, other) for other in findings[place + 1 :]
+        )
+        (hidden if explained else shown).append(finding)
     return shown, hidden
 
 

@@ -24,7 +24,8 @@ def commands(text: str) -> list[str | None]:
     [
         ("$ nvidia-smi", "nvidia-smi"), ("# nvidia-smi -q", "nvidia-smi -q"), ("> pip list", "pip list"), ("host$ lspci", "lspci"),
         ("ann@box:~/x$ nvidia-smi -L", "nvidia-smi -L"), ("[root@node1 ~]# dmesg", "dmesg"), ("(env) $ pip list", "pip list"),
-        ("(base) ann@box:~$ conda list", "conda list"), ("PS C:\\Users\\a> nvidia-smi", "nvidia-smi"), ("C:\\Users\\a>nvidia-smi", "nvidia-smi"),
+        ("(base) ann@box:~$ conda list", "conda list"), ("PS C:\\Users\\a> nvidia-smi", "nvidia-smi"),
+        ("C:\\Users\\a>nvidia-smi", "nvidia-smi"),
         ("(base) PS C:\\x> pip list", "pip list"), ("root@1f2e:/workspace# nvcc -V", "nvcc -V"), ("sh-5.1# nvidia-smi", "nvidia-smi"),
         ("+ nvidia-smi", "nvidia-smi"), ("In [3]: !nvidia-smi", "nvidia-smi"), ("!pip list", "pip list"), ("%pip list", "pip list"),
         ("➜  ~ nvidia-smi", "nvidia-smi"), ("❯ nvidia-smi", "nvidia-smi"),

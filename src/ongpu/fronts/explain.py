@@ -79,6 +79,8 @@ def _joined(what: Sequence[str]) -> list[str]:
 
 def _read(what: str) -> list[Evidence]:
     """The evidence of one input. OSError or ValueError where there is none."""
+    if not what.strip():
+        raise pasted.Unreadable("empty: nothing to read", "内容为空")
     with Progress() as progress:
         reader = pasted.Reader(say, progress.tick)
         if what == "-":
@@ -89,8 +91,6 @@ def _read(what: str) -> list[Evidence]:
     if _FILE.match(what) or _GLOB.match(what) or ("/" in what and " " not in what and _may_be_path(what) and path.parent.is_dir()):
         raise FileNotFoundError(what)
     argument = say("argument", "参数")
-    if not what.strip():
-        raise pasted.Unreadable("empty: nothing to read", "内容为空")
     if "\n" in what.strip() or len(what) > 60 or len(what.split()) > 5:
         return pasted.read_text(what, argument)
     from ongpu.knowledge import terms

@@ -14,6 +14,11 @@ from ongpu.model import Command, Finding, Report, Risk, Severity, Verdict
 from ongpu.report import words
 from ongpu.report.recipes import commands
 
+LOOKS = (
+    "cat ", "ls ", "lspci", "dmesg", "sudo dmesg", "nvidia-smi", "lsmod", "dkms status", "free", "df ", "pip list", "ldd", "uname", "env",
+    "sudo fuser -v", "fuser -v", "journalctl", "systemctl status", "python -c", "docker info", "docker context ls", "kubectl get",
+    "kubectl describe", "nvcc --version", "grep", "find ", "ubuntu-drivers list", "apt list", "which", "echo", "ongpu",
+)  # fmt: skip
 LIMIT = 1800  # seconds for one repair: a framework is several GB to fetch
 
 
@@ -78,8 +83,9 @@ def _nothing(report: Report, slug: str | None) -> int:
 
 
 def _runnable(command: Command) -> bool:
-    """Whether it is a command, not a template that the reader must complete."""
-    return "<" not in command.run and "..." not in command.run
+    """Whether running it repairs: no template that the reader must complete, no variable that only their shell can set,
+    nothing that only looks."""
+    return "<" not in command.run and "..." not in command.run and not command.run.startswith(("export ", "set ", *LOOKS))
 
 
 def _show(step: Step, lang: str) -> None:

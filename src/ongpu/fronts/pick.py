@@ -7,10 +7,9 @@ from dataclasses import asdict, replace
 from datetime import date
 
 from ongpu.engine import all_sources, diagnose
-from ongpu.facts.driver import Driver, Kernel
+from ongpu.facts.driver import Kernel
 from ongpu.facts.environment import Machine
-from ongpu.facts.framework import Packages, Python
-from ongpu.facts.hardware import Gpus
+from ongpu.facts.framework import Packages
 from ongpu.fronts.answer import complain, say
 from ongpu.hosts.interpreter import machine
 from ongpu.hosts.live import gather
@@ -20,6 +19,7 @@ from ongpu.knowledge.builds import FRAMEWORKS, Candidate, Choice, DriverChoice, 
 from ongpu.knowledge.driver_sources import driver_source
 from ongpu.knowledge.gpus import compute_capability
 from ongpu.model import Report
+from ongpu.report import choice
 
 PROBLEMS = {
     "card": ("it has no code for compute capability {need}", "没有为计算能力 {need} 编译的代码"),
@@ -58,10 +58,10 @@ def run(options: argparse.Namespace) -> int:
             return _tell_driver(options, here, report)
         version = (options.version or "").lstrip("=") or None
         framework, _, attached = options.framework.partition("==")
-        choice = pick(framework, here, version or attached or None)
+        made = pick(framework, here, version or attached or None)
     except ValueError as error:
         return complain(str(error), str(error))
-    return _tell(options, here, choice, report)
+    return _tell(options, here, made, report)
 
 
 def _examine(options: argparse.Namespace, wants_path: bool) -> Report:
@@ -70,17 +70,15 @@ def _examine(options: argparse.Namespace, wants_path: bool) -> Report:
 
 def _here(options: argparse.Namespace, report: Report | None, wants_path: bool) -> Here:
     """What is told on the command line, else what this machine shows (nothing of this machine's GPU and driver for a named card)."""
-    platform = options.platform or _platform(report)
-    gpus, driver, python = (report.fact(kind) if report else None for kind in (Gpus, Driver, Python))
+    platform = options.platform or (choice.platform(report) if report else "linux_x86_64")
+    found = choice.here(report) if report else Here()
     if options.gpu:
         capabilities = tuple(_capability(name) for name in options.gpu)
         version = options.driver
     else:
-        found = (g.capability or compute_capability(g.name or "") for g in gpus.gpus) if isinstance(gpus, Gpus) else ()
-        capabilities = tuple(dict.fromkeys(c for c in found if c))
-        version = options.driver or (driver.module or driver.version if isinstance(driver, Driver) else None)
+        capabilities, version = found.capabilities, options.driver or found.driver
     told = None if wants_path else options.python
-    return Here(capabilities, version, told or (python.version if isinstance(python, Python) else None), platform)
+    return Here(capabilities, version, told or found.python, platform)
 
 
 def _capability(name: str) -> str:
@@ -90,15 +88,6 @@ def _capability(name: str) -> str:
     if found is None:
         raise ValueError(say(f"--gpu {name}: unknown card; give its compute capability, as 8.6", f"--gpu {name}：未知显卡；请给出计算能力，如 8.6"))
     return found
-
-
-def _platform(report: Report | None) -> str:
-    machine_ = report.fact(Machine) if report else None
-    system = machine_.system if machine_ and machine_.system else "linux"
-    architecture = machine_.architecture if machine_ and machine_.architecture else "x86_64"
-    architecture = {"amd64": "x86_64", "arm64": "arm64" if system != "linux" else "aarch64"}.get(architecture, architecture)
-    name = f"{system}_{architecture}"
-    return name if name in torch_table.PLATFORMS else "linux_x86_64"
 
 
 def _reason(candidate: Candidate) -> str:
@@ -127,18 +116,18 @@ def _installed(options: argparse.Namespace, report: Report | None, here: Here) -
     return [f"torch {have}: {_reason(same)}"] if same else [f"torch {have}: " + say("runs here", "可以在这里运行")]
 
 
-def _tell(options: argparse.Namespace, here: Here, choice: Choice, report: Report | None) -> int:
+def _tell(options: argparse.Namespace, here: Here, made: Choice, report: Report | None) -> int:
     have = _installed(options, report, here)
     if options.format == "json":
-        answer = {"schema": 1, "for": asdict(here), "chosen": asdict(choice.chosen) if choice.chosen else None}
-        answer |= {"rejected": [asdict(c) | {"reason": _reason(c)} for c in choice.rejected], "also": [asdict(c) for c in choice.also]}
+        answer = {"schema": 1, "for": asdict(here), "chosen": asdict(made.chosen) if made.chosen else None}
+        answer |= {"rejected": [asdict(c) | {"reason": _reason(c)} for c in made.rejected], "also": [asdict(c) for c in made.also]}
         print(json.dumps(answer | {"installed": have}, ensure_ascii=False, indent=1))
-        return 0 if choice.chosen else 1
+        return 0 if made.chosen else 1
     mark, code = ("- ", "`") if options.format == "markdown" else ("  ", "")
-    if choice.chosen:
-        print(f"{code}{choice.chosen.install}{code}" + ("\n" if code else ""))
-        if choice.chosen.problem == "unknown":
-            print(mark + say("not certain: ", "不确定：") + _reason(choice.chosen))
+    if made.chosen:
+        print(f"{code}{made.chosen.install}{code}" + ("\n" if code else ""))
+        if made.chosen.problem == "unknown":
+            print(mark + say("not certain: ", "不确定：") + _reason(made.chosen))
     else:
         print(say(f"No build of {options.framework} runs here.", f"{options.framework} 没有能在这里运行的构建。"))
     print(mark + say("for: ", "适用：") + _about(here))
@@ -146,13 +135,13 @@ def _tell(options: argparse.Namespace, here: Here, choice: Choice, report: Repor
         print(mark + say("you have: ", "已安装：") + line)
     if not (here.capabilities and here.driver):
         print(mark + say("what is not known was not judged: name it with --gpu and --driver", "未知项未参与判断：请用 --gpu 和 --driver 指定"))
-    rejected = choice.rejected if options.all else choice.rejected[:6]
+    rejected = made.rejected if options.all else made.rejected[:6]
     if rejected:
         print(mark + say("not:", "不选："))
     for one in rejected:
         plain = say(" (what plain `pip install` brings)", "（直接 pip install 得到的就是它）") if "--index-url" not in one.install and one.package == "torch" else ""
         print(f"  {mark}{one.package} {one.version} ({one.build}){plain}: {_reason(one)}")
-    return 0 if choice.chosen else 1
+    return 0 if made.chosen else 1
 
 
 def _tell_driver(options: argparse.Namespace, here: Here, report: Report | None) -> int:
@@ -160,18 +149,18 @@ def _tell_driver(options: argparse.Namespace, here: Here, report: Report | None)
     name = options.distribution or ("wsl" if machine_ and machine_.wsl else (machine_.distribution or machine_.system) if machine_ else None)
     source = driver_source(name or "", machine_.distribution_version if machine_ and not options.distribution else None)
     offered = source.branches if source else ()
-    choice = pick_driver(here.capabilities, date.today().isoformat(), options.cuda, here.windows, offered)
-    lines = _driver_lines(choice, here, report, options)
-    if choice.branch and source:
-        lines += _source_lines(choice, source.on)
+    made = pick_driver(here.capabilities, date.today().isoformat(), options.cuda, here.windows, offered)
+    lines = _driver_lines(made, here, report, options)
+    if made.branch and source:
+        lines += _source_lines(made, source.on)
         command = source.command.format(
-            branch=choice.branch.number,
-            open="-open" if choice.modules == "open" else "",
-            open_package="nvidia-open" if choice.modules != "proprietary" else "cuda-drivers",
+            branch=made.branch.number,
+            open="-open" if made.modules == "open" else "",
+            open_package="nvidia-open" if made.modules != "proprietary" else "cuda-drivers",
         )
-        if source.branches and choice.branch.number not in source.branches:
+        if source.branches and made.branch.number not in source.branches:
             old = ", ".join(source.branches)
-            lines.append(say(f"{source.on} itself offers only {old}: take NVIDIA's CUDA repository for {choice.branch.number}", f"{source.on} 自带的只有 {old}：{choice.branch.number} 请用 NVIDIA 的 CUDA 软件源"))
+            lines.append(say(f"{source.on} itself offers only {old}: take NVIDIA's CUDA repository for {made.branch.number}", f"{source.on} 自带的只有 {old}：{made.branch.number} 请用 NVIDIA 的 CUDA 软件源"))
         elif command:
             lines.append(f"$ {command}")
         if source.need:
@@ -179,36 +168,36 @@ def _tell_driver(options: argparse.Namespace, here: Here, report: Report | None)
         if source.memory:
             lines.append(say("(where it comes from was not checked on that distribution)", "（来源未在该发行版上核实）"))
     if options.format == "json":
-        branch = asdict(choice.branch) if choice.branch else None
-        print(json.dumps({"schema": 1, "for": asdict(replace(here)), **asdict(choice), "branch": branch, "text": lines}, ensure_ascii=False, indent=1))
+        branch = asdict(made.branch) if made.branch else None
+        print(json.dumps({"schema": 1, "for": asdict(replace(here)), **asdict(made), "branch": branch, "text": lines}, ensure_ascii=False, indent=1))
     else:
         print("\n".join(("- " if options.format == "markdown" and i else "  " if i else "") + line for i, line in enumerate(lines)))
-    return 0 if choice.branch else 1
+    return 0 if made.branch else 1
 
 
-def _driver_lines(choice: DriverChoice, here: Here, report: Report | None, options: argparse.Namespace) -> list[str]:
-    if choice.branch is None:
+def _driver_lines(made: DriverChoice, here: Here, report: Report | None, options: argparse.Namespace) -> list[str]:
+    if made.branch is None:
         why = say("no driver branch serves these cards together with that CUDA", "没有驱动分支能同时支持这些显卡和该 CUDA")
-        bounds = say(f"(from {choice.oldest or '?'} up to {choice.last or '?'})", f"（下限 {choice.oldest or '?'}，上限 {choice.last or '?'}）")
+        bounds = say(f"(from {made.oldest or '?'} up to {made.last or '?'})", f"（下限 {made.oldest or '?'}，上限 {made.last or '?'}）")
         return [why, bounds]
-    kind = choice.branch.kind or ""
-    end = say(f", supported until {choice.branch.end_of_life}", f"，支持到 {choice.branch.end_of_life}") if choice.branch.end_of_life else ""
-    lines = [say(f"driver branch {choice.branch.number} ({kind}{end})", f"驱动分支 {choice.branch.number}（{kind}{end}）"), say("for: ", "适用：") + _about(here)]
-    lines.append(say(f"it runs programs up to CUDA {choice.branch.cuda} and, within a major version, newer minors", f"可运行最高 CUDA {choice.branch.cuda} 的程序；同一主版本内更新的次版本也可以"))
-    if choice.last:
-        lines.append(say(f"newer branches than {choice.last} no longer support these cards", f"比 {choice.last} 更新的分支不再支持这些显卡"))
-    if choice.ended:
+    kind = made.branch.kind or ""
+    end = say(f", supported until {made.branch.end_of_life}", f"，支持到 {made.branch.end_of_life}") if made.branch.end_of_life else ""
+    lines = [say(f"driver branch {made.branch.number} ({kind}{end})", f"驱动分支 {made.branch.number}（{kind}{end}）"), say("for: ", "适用：") + _about(here)]
+    lines.append(say(f"it runs programs up to CUDA {made.branch.cuda} and, within a major version, newer minors", f"可运行最高 CUDA {made.branch.cuda} 的程序；同一主版本内更新的次版本也可以"))
+    if made.last:
+        lines.append(say(f"newer branches than {made.last} no longer support these cards", f"比 {made.last} 更新的分支不再支持这些显卡"))
+    if made.ended:
         lines.append(say("its own support has ended; there is no better for these cards", "它自身的支持已结束；这些显卡没有更好的选择"))
     words = {"open": ("open kernel modules are required", "必须使用开源内核模块"), "proprietary": ("only the proprietary kernel modules work", "只能用专有内核模块"), "either": ("open and proprietary kernel modules both work", "开源与专有内核模块都可以")}
     if here.capabilities:
-        lines.append(say(*words[choice.modules]))
+        lines.append(say(*words[made.modules]))
     kernel = report.fact(Kernel) if report and not options.gpu else None
     if kernel and kernel.release:
         lines.append(say(f"whether it builds for kernel {kernel.release} is not in our tables: DKMS tells (dkms status)", f"能否为内核 {kernel.release} 编译不在我们的表里：请看 dkms status"))
     return lines
 
 
-def _source_lines(choice: DriverChoice, on: str) -> list[str]:
-    newest = choice.branch.newest_seen if choice.branch else None
+def _source_lines(made: DriverChoice, on: str) -> list[str]:
+    newest = made.branch.newest_seen if made.branch else None
     known = cuda_table.cuda_of_driver(newest) if newest else None
     return [say(f"newest seen: {newest} ({on})", f"已知最新：{newest}（{on}）")] if newest and known else []

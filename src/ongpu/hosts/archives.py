@@ -6,24 +6,16 @@ import re
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import BinaryIO, Protocol
+
+from ongpu.hosts.decode import archive_kind
 
 BLOCK = 1 << 20
 MAX_UNPACKED = 2 << 30  # bytes of one archive
 MAX_RATIO, RATIO_FROM = 250, 128 << 20  # logs shrink to a tenth; what grows 250-fold is no log
 MAX_MEMBERS = 2000
 PIECE = 64 << 10
-
-_MAGIC = (
-    (b"\x1f\x8b\x08", "gzip"),
-    (b"BZh", "bzip2"),
-    (b"\xfd7zXZ\0", "xz"),
-    (b"PK\x03\x04", "zip"),
-    (b"PK\x05\x06", "zip"),
-)
-
-Say = Callable[[str, str], str]
 
 
 class Readable(Protocol):
@@ -32,14 +24,6 @@ class Readable(Protocol):
     def read(self, size: int = ..., /) -> bytes:
         """The next bytes, at most `size`; b"" at the end."""
         ...
-
-
-def kind(head: bytes) -> str | None:
-    """gzip, bzip2, xz, zip, tar, or None."""
-    for magic, name in _MAGIC:
-        if head.startswith(magic):
-            return name
-    return "tar" if head[257:262] == b"ustar" else None
 
 
 class Unpacked:
@@ -72,7 +56,7 @@ class Unpacked:
                         decoder, fresh = self._new(), True
                         if not raw:
                             break
-                        if kind(raw) != self.name:
+                        if archive_kind(raw) != self.name:
                             return
                         continue
                     raw = decoder.unconsumed_tail if hasattr(decoder, "unconsumed_tail") else b""

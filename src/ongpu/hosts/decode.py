@@ -34,6 +34,13 @@ _MAGIC = (
     (0, b"\x28\xb5\x2f\xfd", "zstd archive; unpack it first"),
     (0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "Microsoft Office document"),
 )
+_ARCHIVES = (
+    (b"\x1f\x8b\x08", "gzip"),
+    (b"BZh", "bzip2"),
+    (b"\xfd7zXZ\0", "xz"),
+    (b"PK\x03\x04", "zip"),
+    (b"PK\x05\x06", "zip"),
+)
 _CONTROL = re.compile(rb"[\x01-\x06\x0e-\x1a\x1c-\x1f\x7f]")
 _GBK_USUAL = re.compile(rb"[\xa1-\xa3\xb0-\xf7][\xa1-\xfe]")  # GB2312: punctuation and the 6763 usual characters
 _HIGH = re.compile(rb"[\x80-\xff]")
@@ -61,6 +68,14 @@ def binary_kind(head: bytes) -> str | None:
     if high * 4 > len(body) and guess(head) == "cp1252":
         return "unknown kind"
     return None
+
+
+def archive_kind(head: bytes) -> str | None:
+    """gzip, bzip2, xz, zip, tar, or None."""
+    for magic, name in _ARCHIVES:
+        if head.startswith(magic):
+            return name
+    return "tar" if head[257:262] == b"ustar" else None
 
 
 def encoding_mark(head: bytes) -> str | None:

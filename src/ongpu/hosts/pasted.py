@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from ongpu.hosts import archives, decode, recorded, transcript
-from ongpu.hosts.archives import Readable, Say
+from ongpu.hosts import decode, transcript
 from ongpu.model import Evidence
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # archives, snapshots and long texts are seldom: their modules are loaded when one comes
+    from ongpu.hosts.archives import Readable
     from ongpu.hosts.long_text import Excerpt
 
 LONG = 1 << 20  # bytes (or characters) from which an excerpt is judged
@@ -23,6 +23,7 @@ MAX_STDIN_ARCHIVE = 512 << 20
 DEPTH = 3  # archives in archives
 _REPORT_MARK = b"NVIDIA bug report log file"
 
+Say = Callable[[str, str], str]  # the words in the reader's language, of two
 Tick = Callable[[int, int], None]  # bytes done, bytes in all (0: nobody knows)
 
 
@@ -65,6 +66,8 @@ def read_file(path: Path, reader: Reader | None = None) -> list[Evidence]:
     reader = reader or Reader()
     mode = path.stat().st_mode
     if stat.S_ISDIR(mode):
+        from ongpu.hosts import recorded
+
         if recorded.is_snapshot(path):
             return recorded.read(path)
         raise Unreadable(f"a directory; name the files in it: {path}/*", f"是目录；请给出其中的文件：{path}/*")
@@ -92,7 +95,7 @@ def read_stdin(reader: Reader | None = None) -> list[Evidence]:
 class _Rejoined:
     """A stream whose first bytes were already looked at."""
 
-    def __init__(self, head: bytes, stream: Readable) -> None:
+    def __init__(self, head: bytes, stream: "Readable") -> None:
         self.head, self.stream = head, stream
 
     def read(self, size: int = 1 << 20, /) -> bytes:
@@ -103,7 +106,7 @@ class _Rejoined:
         return self.stream.read(size)
 
 
-def _read(stream: Readable, size: int) -> bytes:
+def _read(stream: "Readable", size: int) -> bytes:
     """`size` bytes; fewer only at the end (pipes give less at a time)."""
     parts, had = [], 0
     while had < size and (data := stream.read(size - had)):
@@ -113,14 +116,16 @@ def _read(stream: Readable, size: int) -> bytes:
 
 
 def _stream(
-    stream: Readable, origin: str, reader: Reader, size: int, depth: int, path: Path | None = None
+    stream: "Readable", origin: str, reader: Reader, size: int, depth: int, path: Path | None = None
 ) -> list[Evidence]:
     head = _read(stream, decode.SAMPLE)
     whole = _Rejoined(head, stream)
-    kind = archives.kind(head)
+    kind = decode.archive_kind(head)
     if kind and depth > DEPTH:
         raise Unreadable("archives inside archives inside archives", "压缩包嵌套过深")
     if kind in ("gzip", "bzip2", "xz"):
+        from ongpu.hosts import archives
+
         unpacked = archives.Unpacked(whole, kind)
         evidence = _guarded(unpacked, origin, reader, depth + 1, path)
         if unpacked.trouble:
@@ -131,6 +136,8 @@ def _stream(
             raise Unreadable("empty: nothing to read", "内容为空")
         return evidence
     if kind == "tar":
+        from ongpu.hosts import recorded
+
         if path and head[:100].removeprefix(b"./").startswith((b"evidence/", recorded.INDEX.encode())):
             return recorded.read(path)
         return _members(whole, None, origin, reader, depth)
@@ -145,7 +152,7 @@ def _stream(
     return _text(whole, head, origin, reader, size, path if depth == 0 else None)
 
 
-def _guarded(stream: Readable, origin: str, reader: Reader, depth: int, path: Path | None) -> list[Evidence]:
+def _guarded(stream: "Readable", origin: str, reader: Reader, depth: int, path: Path | None) -> list[Evidence]:
     """What is in an unpacked stream; nothing where it holds no byte."""
     head = _read(stream, 1 << 16)
     if not head:
@@ -155,7 +162,9 @@ def _guarded(stream: Readable, origin: str, reader: Reader, depth: int, path: Pa
     )
 
 
-def _members(tar: Readable | None, file: BinaryIO | None, origin: str, reader: Reader, depth: int) -> list[Evidence]:
+def _members(tar: "Readable | None", file: BinaryIO | None, origin: str, reader: Reader, depth: int) -> list[Evidence]:
+    from ongpu.hosts import archives
+
     trouble: list[tuple[str, str]] = []
     evidence: list[Evidence] = []
     members = archives.zip_members(file, trouble) if file else archives.tar_members(tar, trouble) if tar else iter(())
@@ -172,7 +181,7 @@ def _members(tar: Readable | None, file: BinaryIO | None, origin: str, reader: R
     return evidence + [reader.unread(origin, *words) for words in trouble[:5]]
 
 
-def _text(stream: Readable, head: bytes, origin: str, reader: Reader, size: int, path: Path | None) -> list[Evidence]:
+def _text(stream: "Readable", head: bytes, origin: str, reader: Reader, size: int, path: Path | None) -> list[Evidence]:
     report = _REPORT_MARK in head[:8192]
     limit = REPORT if report else LONG
     data = _read(stream, limit + 1)

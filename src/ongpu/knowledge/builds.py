@@ -1,7 +1,7 @@
 """Which build of a framework a GPU, a driver and a Python can run: the choice behind `ongpu pick` and the repairs."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ongpu.knowledge import cuda as cuda_table
 from ongpu.knowledge import jax as jax_table
@@ -48,6 +48,12 @@ class Candidate:
     install: str
     problem: str = ""
     need: str = ""
+    exact_install: str = ""
+
+    @property
+    def exact(self) -> str:
+        """The command that replaces another build of the same version too: pip keeps "2.4.1+cpu" for "torch==2.4.1"."""
+        return self.exact_install or self.install
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +130,9 @@ def _torch(here: Here, version: str | None) -> Iterator[Candidate]:
 
 def _torch_build(release: torch.Release, build: str, plain: bool, here: Here) -> Candidate:
     version = release.version
-    install = _torch_install(release, build, plain)
-    candidate = Candidate("torch", version, build, install)
+    exact = _torch_install(release, build, f"+{build}")
+    install = _torch_install(release, build, "") if plain else exact.replace(f"+{build}", "")
+    candidate = Candidate("torch", version, build, install, exact_install=exact)
     cuda = cuda_table.cuda_of_build(build)
     if here.platform.startswith("macos") or (torch.has_cuda_builds(version, here.platform) is False and build != "cpu"):
         return _problem(candidate, "platform")
@@ -144,15 +151,16 @@ def _torch_build(release: torch.Release, build: str, plain: bool, here: Here) ->
     return candidate
 
 
-def _torch_install(release: torch.Release, build: str, plain: bool) -> str:
+def _torch_install(release: torch.Release, build: str, label: str) -> str:
+    """With the build's label the wheels come from its index, without from PyPI."""
     companions = torch.companions(release.version)
-    names = [f"torch=={release.version}"]
-    names += [f"{name}=={companions[name][0]}" for name in ("torchvision", "torchaudio") if companions.get(name)]
-    return f"pip install {' '.join(names)}" + ("" if plain else f" --index-url {torch.wheel_index(build)}")
+    names = [f"torch=={release.version}{label}"]
+    names += [f"{name}=={companions[name][0]}{label}" for name in ("torchvision", "torchaudio") if companions.get(name)]
+    return f"pip install {' '.join(names)}" + (f" --index-url {torch.wheel_index(build)}" if label else "")
 
 
 def _problem(candidate: Candidate, problem: str, need: str = "") -> Candidate:
-    return Candidate(candidate.package, candidate.version, candidate.build, candidate.install, problem, need)
+    return replace(candidate, problem=problem, need=need)
 
 
 # --- TensorFlow and JAX

@@ -1,5 +1,6 @@
 """The table of known error lines (`knowledge/symptoms/*.toml`), and a fast way to find which of its words a text holds."""
 
+import json
 import re
 import tomllib
 from collections.abc import Iterable, Sequence
@@ -10,6 +11,12 @@ from pathlib import Path
 TABLES = Path(__file__).parent / "symptoms"
 _DIGITS = b"0123456789"
 _FOLD = bytes(c + 32 if 65 <= c <= 90 else c if 97 <= c <= 122 or c >= 128 or c == 10 else 32 for c in range(256))
+# "[name]", "has = ...", "re = ..." each on a line of its own; whatever else stands in a table is left to tomllib.
+_ENTRY = re.compile(
+    r"\[(?P<name>[\w-]+)\]\nhas = (?P<has>[\"\[][^\n]*[\"\]])\n"
+    r"(?:re = (?:'''(?P<quoted>[^\n]*?)'''(?!')|'(?!')(?P<plain>[^'\n]*)'|(?P<double>\"(?!\")[^\n]*\"))[ ]*\n)?(?=\n|\[|#|\Z)"
+)
+_IGNORED = re.compile(r"(?:#[^\n]*)?\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +39,29 @@ def compiled(regex: str) -> re.Pattern[str]:
 
 
 def parse(text: str) -> list[Symptom]:
-    """The symptoms of one table."""
+    """The symptoms of one table. Its usual form is read directly: at every start, tomllib would take far longer."""
+    found: list[Symptom] = []
+    at = 0
+    try:
+        while at < len(text):
+            if gap := _IGNORED.match(text, at):
+                at = gap.end()
+                continue
+            match = _ENTRY.match(text, at)
+            if match is None:
+                return parse_toml(text)
+            has = json.loads(match["has"])
+            quoted = match["double"]
+            regex = json.loads(quoted) if quoted else match["plain"] if match["quoted"] is None else match["quoted"]
+            found.append(Symptom(match["name"], (has,) if isinstance(has, str) else tuple(has), regex))
+            at = match.end()
+    except ValueError:
+        return parse_toml(text)
+    return found
+
+
+def parse_toml(text: str) -> list[Symptom]:
+    """The symptoms of one table in any form that TOML allows."""
     found = []
     for name, entry in tomllib.loads(text).items():
         has = entry["has"]

@@ -163,11 +163,12 @@ def _library(text: str) -> Iterator[Meaning]:
     if found.from_driver:
         cause, cause_zh = "comes with the NVIDIA driver, never from pip or conda", "由 NVIDIA 驱动提供，pip 或 conda 中没有"
     else:
-        cause, cause_zh = f"{found.component} for CUDA {majors or '?'}", f"{found.component}，对应 CUDA {majors or '?'}"
+        cause = f"the library {found.component} for CUDA {majors or '?'}"
+        cause_zh = f"{found.component} 库，对应 CUDA {majors or '?'}"
     wheels = " / ".join(found.wheels.values())
     yield _meaning(
         "library", "", found.name, cause=cause, cause_zh=cause_zh, note=found.note, note_zh=found.note_zh,
-        action=f"pip install {wheels}" if wheels else "", action_zh=f"pip install {wheels}" if wheels else "",
+        action=f"to get it: pip install {wheels}" if wheels else "", action_zh=f"安装：pip install {wheels}" if wheels else "",
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from ongpu.facts.container import Container
 from ongpu.facts.environment import Machine
 from ongpu.facts.framework import Packages, Python
 from ongpu.model import Command, Finding, Report, Risk
+from ongpu.report import choice
 
 TABLES = Path(__file__).parent.parent / "knowledge" / "recipes"
 FAMILY = {
@@ -54,18 +55,27 @@ def commands(finding: Finding, report: Report, lang: str = "en") -> list[Command
         recipe = table()[fix.recipe]
         values = {name: str(value) for name, value in {**finding.values, **fix.values}.items() if value not in (None, "", "?")}
         undo = recipe.get("undo", {}).get(lang, "")
+        values |= _picked(recipe["command"], values, report)
         best = next((name for name in here if any(_on(step, name) for step in recipe["command"])), None)
         for step in recipe["command"]:
             wanted = {name for _, name, _, _ in string.Formatter().parse(step["run"]) if name}
-            if best and _on(step, best) and wanted <= values.keys():
+            if best and _on(step, best) and wanted <= values.keys() and step.get("unless") not in values:
                 run = _in_their_python(step["run"].format_map(values), report)
                 found.append(Command(run, Risk[step["risk"].upper()], undo))
     return list(dict.fromkeys(found))
 
 
+def _picked(steps: list[Mapping[str, Any]], values: Mapping[str, str], report: Report) -> dict[str, str]:
+    """The values {pick_torch}, {pick_jax} ... that these steps want: an install command chosen for this machine."""
+    wanted = {name for step in steps for _, name, _, _ in string.Formatter().parse(step["run"]) if name and name.startswith("pick_")}
+    found = {name: choice.install(name.removeprefix("pick_"), report, values.get("public")) for name in wanted}
+    return {name: command for name, command in found.items() if command}
+
+
 def _in_their_python(run: str, report: Report) -> str:
     """`pip install` aimed at the interpreter that was examined; uv where that environment has no pip."""
     python, packages = report.fact(Python), report.fact(Packages)
+    run = run.removeprefix("python -m ") if run.startswith("python -m pip ") else run
     if not (python and python.executable and packages and packages.complete and run.startswith("pip ")):
         return run
     if "pip" not in packages.packages:

@@ -158,7 +158,9 @@ def read(evidence: Evidence) -> Iterable[Fact]:
 
 def _answered(evidence: Evidence) -> bool:
     """Whether lspci itself ran: its error texts and a missing program are no empty bus."""
-    rest = [line for line in evidence.text.split("\n")[1 if evidence.command else 0 :] if line.strip()]
+    lines = evidence.text.split("\n")
+    echo = bool(evidence.command and lines[0].rstrip().endswith(evidence.command.strip()))
+    rest = [line for line in lines[1 if echo else 0 :] if line.strip()]
     if evidence.kind == "lspci":
         return not evidence.problem
     words = " ".join(rest).lower()

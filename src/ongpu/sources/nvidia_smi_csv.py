@@ -9,7 +9,7 @@ from ongpu.facts.hardware import Gpu, Gpus
 from ongpu.facts.system import Process, Processes
 from ongpu.model import Evidence, Fact
 
-_UNIT = re.compile(r"\s*\[[^\]]*\]\s*$")
+_UNIT = re.compile(r"(?<=[\w.])\s*\[[^\]]*\]\s*$")  # "memory.used [MiB]", but not "[N/A]"
 _QUERY = re.compile(r"--query-(?P<what>gpu|compute-apps)[= ](?P<fields>[\w.,\- ]+?)(?=\s+-|\s*$|\s*[|>&;\"'])")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 

@@ -48,10 +48,10 @@ def _scan(symptom: Symptom, literals: tuple[str, ...], text: str, low: str) -> I
     """(offset, groups) of each hit."""
     if not literals:
         return
-    pattern = symptom.pattern()
     for count, at in enumerate(_places(low, literals)):
         if count >= 8 * MAX_HITS:
             return
+        pattern = symptom.pattern()  # compiled only where its words stand: most never are
         if pattern is None:
             yield at, {}
             continue

@@ -27,3 +27,11 @@ def test_is_it(text: str) -> None:
 )
 def test_is_not_it(text: str) -> None:
     assert "container-no-gpu-flag" not in slugs(text)
+
+
+def test_another_failure_is_not_blamed_on_it() -> None:
+    assert slugs("$ docker run -it pytorch/pytorch python t.py\nModuleNotFoundError: No module named 'yaml'") == []
+
+
+def test_a_banner_that_is_wrong_because_the_gpu_is_there() -> None:
+    assert slugs("WARNING: The NVIDIA Driver was not detected.\n|   0  NVIDIA GeForce RTX 3060  On  | 00000000:01:00.0 On | N/A |\n WSL2") == []

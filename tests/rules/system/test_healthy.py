@@ -3,7 +3,7 @@ import pytest
 from asking import explain, notes, slugs
 
 from ongpu.engine import all_rules
-from ongpu.knowledge._tables import table
+from ongpu.rules.system.healthy import entries
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,6 @@ def test_it_never_hides_a_fault() -> None:
 
 def test_every_entry_has_a_symptom_or_facts_and_both_languages() -> None:
     rule = next(r for r in all_rules() if r.slug == "healthy")
-    for name, entry in table("harmless").items():
+    for name, entry in entries().items():
         assert "symptom" in entry or "facts" in entry, name
         assert name in rule.variants

@@ -6,14 +6,15 @@ from ongpu.facts.term import Meaning, Term
 from ongpu.model import Finding, Layer, Rule, Severity, Text, Words
 
 MOST = 8  # meanings of one term
-_END = (".", "。", "!", "?", "）", ")")
+_END = (".", "。", "!", "?")
 
 
 def _sentence(*clauses: str, stop: str = ".") -> str:
     """The clauses that are told, as sentences."""
     told = [clause.strip() for clause in clauses if clause.strip()]
-    between = "" if stop == "。" else " "
-    return between.join(t[0].upper() + t[1:] + ("" if t.endswith(_END[:4]) else stop) for t in told)
+    if stop == "。":
+        return "".join(text + ("" if text.endswith(_END) else stop) for text in told)
+    return " ".join(text[0].upper() + text[1:] + ("" if text.endswith(_END) else stop) for text in told)
 
 
 def _values(one: Meaning) -> dict[str, object]:

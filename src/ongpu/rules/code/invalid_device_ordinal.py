@@ -11,7 +11,7 @@ from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
 def check(symptoms: Symptoms, gpus: Gpus | None, variables: Variables | None, torch: Torch | None) -> Iterator[Finding]:
     hits = symptoms.seen("invalid-ordinal")
-    if not hits or symptoms.has("cuda-unavailable", "map-location"):
+    if not hits or symptoms.has("ordinal-no-gpu", "map-location"):
         return
     tf = [hit for hit in hits if hit.groups.get("tf")]
     if not [h for h in hits if not h.groups.get("tf")] and not any("GPU:0" in h.ref.quote for h in symptoms.seen("tf-gpu0-only")):

@@ -35,7 +35,7 @@ def check(
     if symptoms and symptoms.has(*_BROKEN):
         return
     missed = blind(symptoms, torch, tensorflow, jax, onnx)
-    cpu_build = bool((torch and torch.cuda == "" and not torch.hip) or (symptoms and symptoms.has("not-compiled-with-cuda", "torch-not-compiled-with-cuda")))
+    cpu_build = bool((torch and torch.cuda == "" and not torch.hip) or (symptoms and symptoms.has("torch-not-compiled-with-cuda")))
     told = bool(symptoms and symptoms.has("container-told"))
     runs = [r for r in container.runs if not _OTHER.search(r.image)] if container else []
     composed = any(r.gpu for r in runs if r.program == "compose")
@@ -44,7 +44,8 @@ def check(
     if bare and not by_default and not (kubernetes and kubernetes.pods):
         run = next((r for r in bare if _WANTS.search(f"{r.image} {r.name} {' '.join(r.argv)}")), bare[0])
         wants = _WANTS.search(f"{run.image} {run.name} {' '.join(run.argv)}")
-        if not missed and (not wants or any(r.gpu for r in runs) or seen(gpus, torch)):
+        elsewhere = bool(symptoms and any(hit.name.startswith("other-") for hit in symptoms.hits))
+        if not missed and (elsewhere or not wants or any(r.gpu for r in runs) or seen(gpus, torch)):
             return
         sure = Certainty.CERTAIN if missed and not cpu_build else Certainty.LIKELY if missed else Certainty.POSSIBLE
         yield Finding(
@@ -68,7 +69,7 @@ def check(
         return
     banner = container.driver_seen is False
     hint = bool(symptoms and symptoms.has("banner-no-driver"))
-    if banner or hint:
+    if (banner or hint) and not seen(gpus, torch):
         yield Finding(certainty=Certainty.LIKELY, variant="banner", values={"image": container.image or ""}, fixes=(Fix("run-container-with-gpu", {"image": container.image or "IMAGE"}),),
                       refs=(*container.about("driver_seen"), *missed))
     elif missed and (container.inside or told) and container.runtime not in ("kubernetes",) and not cpu_build:

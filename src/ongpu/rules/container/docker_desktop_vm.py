@@ -36,7 +36,7 @@ def check(
         return
     elif active and (failed or missed):
         yield Finding(certainty=Certainty.CERTAIN if failed or named else Certainty.LIKELY, fixes=fixes, refs=(*refs, *missed))
-    elif library and not (container and container.snap) and not (symptoms and symptoms.has("snap-docker", "smi-no-communication", "driver-not-installed")):
+    elif library and not (container and container.snap) and not (symptoms and symptoms.has("snap-docker", "smi-no-communication")):
         there = bool(host) or seen(gpus)
         yield Finding(certainty=Certainty.LIKELY if there else Certainty.POSSIBLE, variant="library", fixes=fixes, refs=refs)
 

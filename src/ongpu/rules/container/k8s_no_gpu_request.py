@@ -32,6 +32,7 @@ def check(
     part = next((p for p in pods if p.gpus and p.without), None)
     if bare and not asked:
         wants = bool(_WANTS.search(" ".join(bare.images))) or bool(bare.selector and _WANTS.search(" ".join(bare.selector)))
+        wants = wants and not (symptoms and any(hit.name.startswith("other-") for hit in symptoms.hits))
         if missed or void or wants or broken:
             sure = Certainty.CERTAIN if missed or void else Certainty.LIKELY if broken or (bare.selector and wants) else Certainty.POSSIBLE
             yield Finding(certainty=sure, values={"pod": bare.name or "?", "image": bare.images[:1]}, refs=(*((bare.ref,) if bare.ref else ()), *missed, *void, *broken))

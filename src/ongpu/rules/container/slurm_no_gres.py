@@ -11,7 +11,7 @@ from ongpu.facts.visible import blind, seen
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
 FLAG = {"slurm": "--gres=gpu:1", "pbs": "-l select=1:ngpus=1", "lsf": '-gpu "num=1"', "sge": "-l gpu=1", "htcondor": "request_gpus = 1"}
-SILENT = ("smi-no-communication", "hw-no-devices", "nvml-driver-not-loaded", "smi-missing", "torch-no-driver", "no-cuda-device", "slurm-int-nodevfiles")
+SILENT = ("smi-no-communication", "hw-no-devices", "nvml-driver-not-loaded", "smi-missing", "torch-no-driver", "no-cuda-device")
 
 
 def check(

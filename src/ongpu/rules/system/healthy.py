@@ -1,6 +1,7 @@
 """Lines that alarm and mean nothing: one note each. Never more than a note, and never instead of a fault."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from ongpu.facts.container import Container
 from ongpu.facts.driver import Driver
@@ -16,6 +17,12 @@ from ongpu.model import Certainty, Finding, Layer, Ref, Rule, Severity, Text
 
 MOST = 8  # notes of one report: more only bury what matters
 LIVE = "nvml:ask"  # a machine that is asked has no need to hear that it is idle
+
+
+def entries() -> dict[str, Any]:
+    """The entries of the table, without what it says about itself."""
+    return {name: entry for name, entry in table("harmless").items() if isinstance(entry, dict)}
+
 
 Found = tuple[dict[str, object], tuple[Ref, ...]]
 
@@ -119,7 +126,7 @@ def check(
         before = found.get(name)
         found[name] = (before[0], (*before[1], *told[1])) if before else told
     count = 0
-    for name, entry in table("harmless").items():
+    for name, entry in entries().items():
         lines = symptoms.cite(entry["symptom"], most=3) if symptoms and "symptom" in entry else ()
         fact = found.get(entry["facts"]) if "facts" in entry else None
         both = bool(entry.get("both"))
@@ -135,7 +142,7 @@ def check(
 
 
 def _texts() -> dict[str, tuple[Text, Text]]:
-    return {name: (Text(**entry["en"]), Text(**entry["zh"])) for name, entry in table("harmless").items()}
+    return {name: (Text(**entry["en"]), Text(**entry["zh"])) for name, entry in entries().items()}
 
 
 RULE = Rule(

@@ -64,6 +64,8 @@ def _texts() -> dict[str, tuple[Text, Text]]:
     )
     found = {}
     for name, entry in table("other_faults").items():
+        if not isinstance(entry, dict):
+            continue
         en, zh = entry["en"], entry["zh"]
         found[name] = (
             Text(title=f"Not a GPU fault: {en['what']}", why=why[0], fix=en["fix"]),

@@ -3,11 +3,11 @@ from hypothesis import strategies as st
 
 from ongpu.facts.mismatch import Mismatches
 from ongpu.model import Evidence
-from ongpu.sources import device_mismatch
+from ongpu.sources import mismatched_devices
 
 
 def read(text: str) -> list[Mismatches]:
-    return [fact for fact in device_mismatch.read(Evidence("pasted", text, "p")) if isinstance(fact, Mismatches)]
+    return [fact for fact in mismatched_devices.read(Evidence("pasted", text, "p")) if isinstance(fact, Mismatches)]
 
 
 PIECES = ["Expected all tensors to be on the same device, ", "found at least two devices, ", "cuda:0 and ", "cpu!", "Input type (", "\n"]
@@ -39,5 +39,5 @@ def test_types_alone_are_not_devices() -> None:
 @settings(derandomize=True, max_examples=60, deadline=None)
 @given(st.text(max_size=300) | st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
 def test_no_text_makes_it_crash(text: str) -> None:
-    device_mismatch.looks_like(Evidence("pasted", text, "p")) if hasattr(device_mismatch, "looks_like") else None
+    mismatched_devices.looks_like(Evidence("pasted", text, "p")) if hasattr(mismatched_devices, "looks_like") else None
     read(text)

@@ -253,4 +253,4 @@ def looks_like(evidence: Evidence) -> bool:
     return any(word in low for word in _WORDS)
 
 
-SOURCES = (Source(kind="device_mismatch", read=read, looks_like=looks_like, gives=(Mismatches,)),)
+SOURCES = (Source(kind="mismatched_devices", read=read, looks_like=looks_like, gives=(Mismatches,)),)

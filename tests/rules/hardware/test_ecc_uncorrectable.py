@@ -1,0 +1,32 @@
+import pytest
+from asking import slugs
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RuntimeError: CUDA error: uncorrectable ECC error encountered",
+        "NVRM: Xid (PCI:0000:04:00): 48, DBE (double bit error) ECC Error",
+        "NVRM: Xid (PCI:0000:9b:00): 94, pid=7194, name=python, Contained: SM (0x1). RST: No, D-RST: No",
+        "CUDA_ERROR_ECC_UNCORRECTABLE",
+        "    Remapped Rows\n"
+        "        Uncorrectable Error               : 4\n"
+        "        Pending                           : Yes",
+        "|   0  Tesla V100-SXM2...  On   | 00000000:06:00.0 Off |                    2 |\n"
+        "| N/A   36C    P0    41W / 300W |      0MiB / 16280MiB |      0%      Default |",
+    ],
+)
+def test_found(text: str) -> None:
+    assert slugs(text)[:1] == ["ecc-uncorrectable"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NVRM: Xid (PCI:0000:04:00): 13, Graphics Exception",
+        "    ECC Errors\n        Volatile\n            DRAM Uncorrectable            : 0",
+        "|   0  Tesla V100-SXM2...  On   | 00000000:06:00.0 Off |                    0 |",
+    ],
+)
+def test_neighbours_are_not_it(text: str) -> None:
+    assert "ecc-uncorrectable" not in slugs(text)

@@ -1,0 +1,31 @@
+import pytest
+from asking import slugs
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NVRM: Xid (PCI:0000:03:00): 79, GPU has fallen off the bus.",
+        "Unable to determine the device handle for GPU 0000:03:00.0: GPU is lost.  Reboot the system to recover this GPU",
+        "WARN: NVML: can't get GPU #0, error code 15",
+        "08:00.0 VGA compatible controller [0300]: NVIDIA Corporation Device [10de:2684] (rev ff)\n"
+        "\t!!! Unknown header type 7f",
+        "kernel: NVRM: osInitNvMapping: *** Cannot attach gpu\n"
+        "kernel: NVRM: GPU 0000:09:00.0: RmInitAdapter failed! (0x22:0x56:894)",
+        "nvidia 0000:01:00.0: Unable to change power state from D3cold to D0, device inaccessible",
+    ],
+)
+def test_found(text: str) -> None:
+    assert slugs(text)[:1] == ["gpu-fell-off-bus"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NVRM: Xid (PCI:0000:03:00): 31, pid=1, name=python, MMU Fault",
+        "no Xid 79 in the log",
+        "GPU does not have the necessary power cables connected. Xid 54",
+    ],
+)
+def test_neighbours_are_not_it(text: str) -> None:
+    assert "gpu-fell-off-bus" not in slugs(text)

@@ -1,0 +1,39 @@
+import pytest
+from asking import slugs
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Unidirectional P2P=Disabled Bandwidth Matrix (GB/s)\n"
+        "   D\\D     0      1\n"
+        "     0 673.20  13.15\n"
+        "     1  12.99 673.20\n"
+        "Unidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)\n"
+        "   D\\D     0      1\n"
+        "     0 673.49   2.60\n"
+        "     1   2.12 672.33",
+        "NCCL all_reduce_perf hangs on 4x RTX 4090\n"
+        "$ sudo lspci -vvv | grep ACSCtl\n"
+        "\t\tACSCtl: SrcValid+ TransBlk- ReqRedir+",
+        "nvidia 0000:0a:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x001a address=0xc0000000 flags=0x0020]",
+    ],
+)
+def test_found(text: str) -> None:
+    assert slugs(text)[:1] == ["iommu-acs"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Unidirectional P2P=Disabled Bandwidth Matrix (GB/s)\n"
+        "     0 673.20  13.15\n"
+        "     1  12.99 673.20\n"
+        "Unidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)\n"
+        "     0 673.49  52.60\n"
+        "     1  52.12 672.33",
+        "DMAR: IOMMU enabled",
+    ],
+)
+def test_neighbours_are_not_it(text: str) -> None:
+    assert "iommu-acs" not in slugs(text)

@@ -1,0 +1,30 @@
+import pytest
+from asking import slugs
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Found no NVIDIA driver on your system.\n"
+        "$ lspci | grep -Ei 'vga|3d|display'\n"
+        "00:02.0 VGA compatible controller: Intel Corporation UHD Graphics 620 (rev 07)",
+        "nvidia-container-cli: initialization error: nvml error: driver not loaded\n"
+        "node.kubernetes.io/instance-type=inf1.xlarge",
+        "RuntimeError: No CUDA GPUs are available\nmy laptop has only integrated graphics",
+    ],
+)
+def test_found(text: str) -> None:
+    assert slugs(text)[:1] == ["no-nvidia-gpu"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Found no NVIDIA driver on your system.",
+        "instance type g5.xlarge\nFound no NVIDIA driver on your system.",
+        "RTX 3060, Intel UHD Graphics 630\n"
+        "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.",
+    ],
+)
+def test_neighbours_are_not_it(text: str) -> None:
+    assert "no-nvidia-gpu" not in slugs(text)
