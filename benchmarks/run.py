@@ -4,7 +4,8 @@
 usage: benchmarks/run.py [--only NAME] [--runs N] [--log-mib N] [--cache DIR] [--json FILE]
 
 It makes two virtual environments in the cache folder: one with ongpu, one with torch 2.13.0 (never another version).
-Each figure is the median of the runs, of a whole process; memory is the peak of that process and of its children.
+Each figure is the median of the runs, of a whole process; memory is the peak of the largest process among it and its children
+(the 1 GiB log is read by two processes of about the same size).
 """
 
 import argparse
@@ -75,7 +76,7 @@ def log(path: Path, mib: int) -> Path:
 
 
 def once(command: Sequence[str]) -> tuple[float, float]:
-    """Seconds and MiB of one run. The memory is the peak of the process and of those it started, read by a small parent."""
+    """Seconds and MiB of one run: the peak of the largest process that it took, as a small parent reads it."""
     inner = (
         "import resource, subprocess, sys, time; t = time.perf_counter();"
         "p = subprocess.run(sys.argv[1:], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL);"

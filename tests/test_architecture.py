@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ongpu.engine import all_rules, all_sources
+from ongpu.engine import all_rules, loaded_sources
 from ongpu.model import Fact, Layer, Rule, Text
 from ongpu.report.recipes import table as recipes
 
@@ -49,7 +49,7 @@ class TestRule:
     def test_needs_are_facts_that_some_source_gives(self, rule: Rule) -> None:
         from ongpu.engine import _needs
 
-        given = {fact for source in all_sources() for fact in source.gives}
+        given = {fact for source in loaded_sources() for fact in source.gives}
         for kind, _ in _needs(rule):
             assert issubclass(kind, Fact)
             assert kind in given, f"no source gives {kind.__name__}"
@@ -122,7 +122,7 @@ def test_symptoms_are_well_formed() -> None:
             assert name not in names, f"{name} stands twice"
             names.add(name)
             literals = [entry["has"]] if isinstance(entry["has"], str) else entry["has"]
-            assert all(literal == literal.lower() and len(literal) >= 2 for literal in literals), name
+            assert all(literal == literal.lower() and len(literal.encode()) >= 2 for literal in literals), name
             if "re" in entry:
                 re.compile(entry["re"])
 

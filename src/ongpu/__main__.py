@@ -1,5 +1,6 @@
 """`python -m ongpu`, and the console script."""
 
+import gc
 import sys
 
 
@@ -10,6 +11,7 @@ def main() -> int:
 
         print(f"ongpu {__version__}")  # noqa: T201
         return 0
+    gc.set_threshold(50_000)  # a short process: collecting while modules load would only take time
     from ongpu.fronts.cli import run
 
     return run(sys.argv[1:])

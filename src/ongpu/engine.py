@@ -1,6 +1,5 @@
 """Evidence -> facts -> outcomes -> report. Every front asks this engine; no front judges."""
 
-import pkgutil
 import traceback
 import types
 from collections.abc import Iterable, Sequence
@@ -10,33 +9,33 @@ from importlib import import_module
 from types import ModuleType
 from typing import get_args
 
-from ongpu import rules as rules_package
-from ongpu import sources as sources_package
+from ongpu import calm, likeness
+from ongpu.index import indexed, names
 from ongpu.model import Certainty, Evidence, Fact, Finding, Outcome, Ref, Report, Rule, Severity, Source, Unknown, Unread, Verdict
 
 MAX_REFS = 12  # lines of evidence that one finding shows
 
 
-def _modules(package: ModuleType) -> Iterable[ModuleType]:
-    for item in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
-        module = import_module(item.name)
-        if item.ispkg:
-            yield from _modules(module)
-        else:
-            yield module
+def _modules(package: str) -> Iterable[ModuleType]:
+    return (import_module(name) for name in names(package))
 
 
 @cache
 def all_rules() -> tuple[Rule, ...]:
     """Every rule: found by walking the package, in the order layer, slug."""
-    found = [module.RULE for module in _modules(rules_package) if hasattr(module, "RULE")]
+    found = [module.RULE for module in _modules("ongpu.rules") if hasattr(module, "RULE")]
     return tuple(sorted(found, key=lambda rule: (rule.layer, rule.slug)))
 
 
 @cache
 def all_sources() -> tuple[Source, ...]:
-    """Every source, by kind."""
-    return tuple(source for module in _modules(sources_package) for source in getattr(module, "SOURCES", ()))
+    """Every source, each loaded when it is first asked to read; straight from its module where the index is not fresh."""
+    return indexed() or loaded_sources()
+
+
+def loaded_sources() -> tuple[Source, ...]:
+    """Every source, all modules loaded."""
+    return tuple(source for module in _modules("ongpu.sources") for source in getattr(module, "SOURCES", ()))
 
 
 def collect(evidence: Iterable[Evidence], sources: Sequence[Source]) -> tuple[list[Fact], list[Unread]]:
@@ -49,8 +48,11 @@ def collect(evidence: Iterable[Evidence], sources: Sequence[Source]) -> tuple[li
         read = False
         for source in sources:
             try:
-                if source.kind != item.kind and (item.kind != "pasted" or not source.looks_like(item)):
-                    continue
+                if source.kind != item.kind:
+                    if item.kind != "pasted" or (item.readers and source.kind not in item.readers):
+                        continue
+                    if not source.looks_like(item):
+                        continue
                 read = True
                 for fact in source.read(item):
                     before = facts.get(type(fact))
@@ -142,7 +144,7 @@ def diagnose(
     found, unread = collect(evidence, all_sources() if sources is None else sources)
     facts = {type(fact): fact for fact in found}
     outcomes = [judge(rule, facts) for rule in (all_rules() if rules is None else rules)]
-    findings = sorted((f for outcome in outcomes for f in outcome.findings), key=_depth)
+    findings = sorted(calm.weighed([f for outcome in outcomes for f in outcome.findings], found, evidence), key=_depth)
     shown, hidden = _hide(findings)
     unknown = [o for o in outcomes if o.verdict is Verdict.UNKNOWN and o.asked]
     crashed = any(o.verdict is Verdict.CRASHED for o in outcomes)
@@ -154,6 +156,8 @@ def diagnose(
         verdict = Verdict.UNKNOWN
     else:
         verdict = Verdict.CLEAR
+    if verdict is Verdict.UNKNOWN:  # a guess leaves it so
+        shown += likeness.guess(evidence, found, shown, outcomes)
     return Report(
         subject=subject,
         verdict=verdict,

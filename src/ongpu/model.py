@@ -7,6 +7,7 @@ from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
 
+UNGIVEN = "?"  # what a rule gives for a value that nobody told
 MAX_QUOTE = 400  # characters of a quoted line that a reader is shown
 
 
@@ -72,6 +73,7 @@ class Evidence:
 
     kind: the source that reads it, or "pasted" where nobody said.
     lines: (number, text) pairs where only an excerpt of a long text was kept, else empty.
+    readers: of a "pasted" text of which we know what printed it, the kinds that can read it; (): any.
     """
 
     kind: str
@@ -81,6 +83,7 @@ class Evidence:
     problem: str | None = None
     first_line: int = 1
     numbers: tuple[int, ...] = ()
+    readers: tuple[str, ...] = ()
 
     def lines(self) -> list[tuple[int, str]]:
         """Each line with its number in the original."""
@@ -155,7 +158,10 @@ def known(value: T | None, what: str, *settle: str) -> T:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A rule's words in one language, with {placeholders} for the finding's values."""
+    """A rule's words in one language, with {placeholders} for the finding's values.
+
+    Words that need a value which may be missing stand inside its placeholder: "Xid 79{bus:, at *}", "{what:the * wheel|the wheel}".
+    """
 
     title: str
     why: str
@@ -211,25 +217,60 @@ class Finding:
         return self.severity if self.severity is not None else self.rule.severity if self.rule else Severity.NOTE
 
     def text(self, lang: str) -> Text:
-        """The words, filled with the values; "?" stands where a value was not given."""
+        """The words, filled with the values; "unknown" stands where one was not given and the text does not provide for that."""
         if self.rule is None:
             return Text("", "", "")
         texts = self.rule.variants.get(self.variant) or (self.rule.en, self.rule.zh)
         text = texts[1] if lang == "zh" else texts[0]
-        values = _Values({name: _plain(value, lang) for name, value in self.values.items()})
-        return Text(*(part.format_map(values) for part in (text.title, text.why, text.fix)))
+        values = _Values(_Missing(_UNKNOWN[lang == "zh"]))
+        given = {name: _plain(value, lang) for name, value in self.values.items() if value is not None}
+        values |= {name: _Known(shown) for name, shown in given.items() if shown != UNGIVEN}
+        aside = "（未知）" if lang == "zh" else " (unknown)"  # brackets that hold nothing else are left out
+        return Text(*(part.format_map(values).replace(aside, "") for part in (text.title, text.why, text.fix)))
+
+
+_UNKNOWN = ("unknown", "未知")
+
+
+class _Known(str):
+    """A value in a rule's text. `{driver:, driver *|, no driver}` is the part before the bar, with the value for its star,
+    where the value is known, and the part after it (or nothing) where it is not."""
+
+    __slots__ = ()
+
+    def __format__(self, spec: str) -> str:
+        if not _is_phrase(spec):
+            return super().__format__(spec)
+        there, _, missing = spec.partition("|")
+        return there.replace("*", self, 1) if self else missing
+
+
+class _Missing(str):
+    """Stands for a value that nobody told."""
+
+    __slots__ = ()
+
+    def __format__(self, spec: str) -> str:
+        return spec.partition("|")[2] if _is_phrase(spec) else str(self)
+
+
+def _is_phrase(spec: str) -> bool:
+    return "*" in spec or "|" in spec
 
 
 class _Values(dict[str, str]):
+    def __init__(self, missing: str) -> None:
+        self.missing = missing
+
     def __missing__(self, key: str) -> str:
-        return "?"
+        return self.missing
 
 
 def _plain(value: object, lang: str) -> str:
     if isinstance(value, Words):
         return value.zh if lang == "zh" else value.en
     if isinstance(value, (tuple, list, set, frozenset)):
-        return ", ".join(str(item) for item in value)
+        return ("、" if lang == "zh" else ", ").join(_plain(item, lang) for item in value)
     return str(value)
 
 

@@ -83,7 +83,7 @@ def slow_symptoms(only: str = "") -> list[tuple[float, str, str]]:
         pattern = patterns[name]
         if only in name and pattern:
             spent = _timed(lambda p=pattern, t=text: p.search(t[:3000]))  # type: ignore[misc]
-            if spent > BUDGET / 20:
+            if spent > BUDGET / 8:
                 found.append((round(spent, 3), name, text[:60]))
     return found
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ongpu.hosts import long_file, long_text, pasted
+from ongpu.hosts import long_file, long_shapes, pasted
 from ongpu.hosts.long_text import Excerpt, scan
 
 XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus."
@@ -77,8 +77,14 @@ def test_a_line_of_ten_megabytes() -> None:
     assert sum(len(line) for _, line in excerpt.lines) < 100_000
 
 
+def test_a_text_that_is_one_line() -> None:
+    data = b'{"log":"' + b"x" * (3 << 20) + XID.encode() + b"y z" * 100_000 + b'"}'
+    excerpt = scan(blocks(data, 1 << 20), LITERALS)
+    assert XID.encode() in at(excerpt, 1)
+
+
 def test_what_never_repeats_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(long_text, "MAX_STRANGE", 50_000)
+    monkeypatch.setattr(long_shapes, "MAX_FRESH", 50_000)
     chance = random.Random(2)
     rows = ["".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=60)) for _ in range(5000)]
     rows[3000] = XID

@@ -1,8 +1,8 @@
 """What is known about gradient accumulation: the loss for several numbers of accumulation steps."""
 
 import math
-from dataclasses import dataclass
 
+from ongpu.lazy import dataclass
 from ongpu.model import Fact
 
 

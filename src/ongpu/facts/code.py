@@ -1,7 +1,7 @@
 """What is known about the failing program: its traceback, its memory error, its log."""
 
-from dataclasses import dataclass
 
+from ongpu.lazy import dataclass
 from ongpu.model import Fact, Ref
 
 

@@ -1,7 +1,7 @@
 """What is known about how fast the same work runs on two devices or in two precisions."""
 
-from dataclasses import dataclass
 
+from ongpu.lazy import dataclass
 from ongpu.model import Fact, Ref
 
 

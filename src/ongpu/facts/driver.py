@@ -1,8 +1,9 @@
 """What is known about the NVIDIA driver: user space, kernel module, device nodes, packages."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ongpu.lazy import dataclass
 from ongpu.model import Fact, Ref
 
 

@@ -1,8 +1,9 @@
 """What is known about the operating system, environment variables, and what the user ran."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ongpu.lazy import dataclass
 from ongpu.model import Fact, Ref
 
 
@@ -21,6 +22,7 @@ class Machine(Fact):
     product: str | None = None  # "DGX Spark", "ProLiant DL380"
     colab: bool | None = None
     uptime_days: float | None = None
+    today: str | None = None  # the machine's date, "2026-07-01"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +33,7 @@ class Variables(Fact):
     lines: Mapping[str, Ref] = field(default_factory=dict)
     complete: bool | None = None
     set_late: tuple[Ref, ...] = ()  # Python code: a line that uses CUDA, and the later one that sets CUDA_VISIBLE_DEVICES
+    set_after_import: tuple[Ref, ...] = ()  # Python code: a framework's import, and the later line that sets it
 
     def get(self, name: str) -> str | None:
         """Its value; None where it was not told."""

@@ -1,8 +1,9 @@
 """What is known about Python and the frameworks in it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ongpu.lazy import dataclass
 from ongpu.model import Fact, Ref
 
 
@@ -118,3 +119,14 @@ class OnnxRuntime(Fact):
 
     version: str | None = None
     providers: tuple[str, ...] | None = None
+    session: tuple[str, ...] | None = None  # those that a session was given: session.get_providers(), "Applied providers"
+
+    @property
+    def cpu_session(self) -> bool:
+        """Whether a session runs on the CPU alone."""
+        return self.session is not None and not any(p.startswith(("CUDA", "Tensorrt", "Dml", "ROCM")) for p in self.session)
+
+    @property
+    def offers_cuda(self) -> bool:
+        """Whether the installed package has the CUDA provider."""
+        return any(p.startswith(("CUDA", "Tensorrt")) for p in self.providers or ())

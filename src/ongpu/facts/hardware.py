@@ -1,7 +1,7 @@
 """What is known about cards, the PCI bus and the kernel's hardware messages."""
 
-from dataclasses import dataclass
 
+from ongpu.lazy import dataclass
 from ongpu.model import Fact, Ref
 
 
@@ -57,13 +57,14 @@ class Gpu:
     problem_code: int | None = None  # Windows device manager: 43, 10, 12, 31
     fabric: str | None = None  # NVSwitch fabric: "not started", "in progress", "completed"; None where the card has none
     nvlink_active: int | None = None
+    power_max: float | None = None  # the highest limit that may be set
     fabric_error: str | None = None  # why it did not complete, as nvmlReturn_t says it
 
     @property
     def label(self) -> str:
         """How a reader knows it: "GPU 0 (NVIDIA A100-SXM4-80GB)"."""
         name = f" ({self.name})" if self.name else ""
-        return f"GPU {'?' if self.index is None else self.index}{name}"
+        return f"GPU{name}" if self.index is None else f"GPU {self.index}{name}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,3 +213,4 @@ class PeerBandwidth(Fact):
 
     without: tuple[float, ...] = ()  # peer access disabled: through host memory
     direct: tuple[float, ...] = ()  # peer access enabled
+    rows: tuple[tuple[float, ...], ...] = ()  # the fastest matrix whole, one row per card, with its diagonal

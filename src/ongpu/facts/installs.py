@@ -1,7 +1,7 @@
 """What is known about installs of Python packages: what was asked for, where it was looked for, what came of it."""
 
-from dataclasses import dataclass
 
+from ongpu.lazy import dataclass
 from ongpu.model import Fact, Ref
 
 

@@ -1,8 +1,9 @@
 """What is known about CUDA libraries, toolkits and the loader."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ongpu.lazy import dataclass
 from ongpu.model import Fact, Ref
 
 

@@ -7,6 +7,7 @@ from itertools import pairwise
 from ongpu.facts.code import Oom, OutOfMemory, Traceback, TrainingLog
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.system import Process, Processes
+from ongpu.lazy import lazy
 from ongpu.model import Certainty, Ref
 
 LARGEST_CARD = 300.0  # GiB: no single GPU has more (B300: 288 GB); a single request beyond it fits none
@@ -30,14 +31,17 @@ _EVAL = (
 _GRAD_FREE = ("no_grad", "inference_mode", "grad_mode.py", "_contextlib.py", "decorate_context", "decorate_no_grad")
 _GATHER = (
     "nested_concat", "evaluation_loop", "all_preds", "all_outputs", "preds.append", "outputs.append", "pad_across_processes",
-    "logits if preds_host",
+    "logits if preds_host", "preds if preds is None", "logits if preds is None", "prediction_loop", "torch.cat((preds", "torch.cat([preds",
+    "logits.append", "features.append", "feats.append", "embeddings.append", "results.append", "torch.cat(all_", "torch.cat(outputs",
+    "torch.cat(preds", "torch.cat(feat", "torch.cat(embed", "torch.cat(logits", "torch.stack(outputs", "torch.cat(self.all_",
 )
 _PARALLEL = ("parallel/scatter_gather.py", "data_parallel.py", "comm.py", "nn.DataParallel", "parallel/replicate.py")
 _RESTORE = ("_cuda_deserialize", "restore_location", "default_restore_location", "torch.load(", "serialization.py")
-_LARGE_MODEL = re.compile(
+_LARGE_MODEL = lazy(
     r"\b(?:7|8|12|13|14|20|22|30|32|33|34|40|65|70|72|110|120|123|180|235|405|671)b\b",
     re.IGNORECASE,
 )
+_BATCH_ONE = lazy(r"batch[ _-]?size\W{0,3}(?:of |is |to |=)?\s?1\b|batch of 1\b|even with (?:a )?batch|(?:load\w*|from_pretrained)\b", re.IGNORECASE)
 
 
 def _through(traceback: Traceback | None, words: Sequence[str]) -> bool:
@@ -124,6 +128,8 @@ def _by_figures(error: Oom, traceback: Traceback | None) -> tuple[str, Certainty
         return "oom-model-too-large", likely
     if _through(traceback, _STEPPING):
         return "oom-model-too-large", likely
+    if error.total is None and _LARGE_MODEL.search(error.text) and _BATCH_ONE.search(error.text):
+        return "oom-model-too-large", likely
     if error.framework in ("llama.cpp", "vllm"):
         return "oom-model-too-large", likely
     if error.total and error.total < 30 and (error.allocated or 0) > 0.9 * error.total and _LARGE_MODEL.search(error.text):
@@ -160,3 +166,15 @@ def uneven_first(processes: Processes | None) -> tuple[Process, Process] | None:
             if (mine[0].memory or 0) > 1.5 * (other.memory or 0) > 1500:
                 return mine[0], other
     return None
+
+
+def same_on_first(processes: Processes | None) -> tuple[Process, ...]:
+    """Processes of one name that each hold the same small block on the first GPU (three or more), beside at most one large one."""
+    compute = [p for p in processes.processes if p.pid and p.kind != "G" and p.gpu is not None and p.memory] if processes else []
+    lowest = min((p.gpu for p in compute if p.gpu is not None), default=None)
+    first = [p for p in compute if p.gpu == lowest]
+    small = [p for p in first if (p.memory or 0) < 2500]
+    if len(small) < 3 or len({p.name for p in first}) != 1 or len(first) - len(small) > 1 or len({p.pid for p in small}) < 3:
+        return ()
+    sizes = [p.memory or 0 for p in small]
+    return tuple(small) if max(sizes) <= 1.1 * min(sizes) and (len(first) > len(small) or len(compute) > len(first)) else ()

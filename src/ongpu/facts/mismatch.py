@@ -1,22 +1,21 @@
 """What is known about tensors on different devices, and who is to blame for it."""
 
-import re
-from dataclasses import dataclass
 
 from ongpu.facts.code import Raised
+from ongpu.lazy import dataclass, lazy
 from ongpu.model import Certainty, Fact
 
 _OPTIMIZER = ("/optim/", "optimizer.step", "optim.step", "opt.step(", "optimizers/", "scaler.step", "\\optim\\", "deepspeed/ops/adam")
 _LOADING = ("torch/serialization.py", "load_state_dict", "load_checkpoint")
-_LIST = re.compile(r"self\.\w+\[[^\]]+\]\(|for \w+(?:, ?\w+)? in (?:enumerate\(|zip\()?self\.\w+")
-_LAYER = re.compile(r"\bnn\.[A-Z]\w+\([^()]*\)(?:\.\w+\([^()]*\))?\(")
-_ASSIGN = re.compile(r"^\s*[\w.,\[\] ]{1,80}=(?!=)")
+_LIST = lazy(r"self\.\w+\[[^\]]+\]\(|for \w+(?:, ?\w+)? in (?:enumerate\(|zip\()?self\.\w+")
+_LAYER = lazy(r"\bnn\.[A-Z]\w+\([^()]*\)(?:\.\w+\([^()]*\))?\(")
+_ASSIGN = lazy(r"^\s*[\w.,\[\] ]{1,80}=(?!=)")
 _SAMPLER = ("utils/data/sampler.py", "randperm", "random_split", "utils/data/dataset.py", "dataloader.py")
-_MADE = re.compile(
+_MADE = lazy(
     r"\b(?:torch|np|numpy)\.(?:zeros|ones|arange|tensor|rand\w*|full|eye|empty|linspace|from_numpy|triu|tril"
     r"|FloatTensor|LongTensor|Tensor|as_tensor)\b"
 )
-_COMBINES = re.compile(
+_COMBINES = lazy(
     r"[-+*/&|@<>]|\bcat\b|\bstack\b|\bwhere\b|masked_fill|\[[^\]]+\]|matmul|gather|scatter|\badd\b|\bmul\b"
 )
 _LOSS = ("torch/nn/modules/loss.py", "criterion(", "loss_fn(", "cross_entropy", "nll_loss", "criterion_", "loss_func")

@@ -1,8 +1,9 @@
 """What is known about collectives: NCCL's own log and the process group's."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ongpu.lazy import dataclass
 from ongpu.model import Fact, Ref
 
 

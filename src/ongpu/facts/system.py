@@ -1,7 +1,7 @@
 """What is known about processes on the machine."""
 
-from dataclasses import dataclass
 
+from ongpu.lazy import dataclass
 from ongpu.model import Fact, Ref
 
 

@@ -1,7 +1,7 @@
 """A bare term that was asked about, and what it can mean."""
 
-from dataclasses import dataclass
 
+from ongpu.lazy import dataclass
 from ongpu.model import Fact, Ref
 
 

@@ -22,6 +22,8 @@ def blind(
         refs += jax.about("backend")
     if onnx and onnx.providers is not None and not any("CUDA" in p or "Tensorrt" in p for p in onnx.providers):
         refs += onnx.about("providers")
+    elif onnx and onnx.cpu_session and not onnx.offers_cuda:
+        refs += onnx.about("session")
     return tuple(dict.fromkeys(refs))
 
 

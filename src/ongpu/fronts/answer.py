@@ -1,7 +1,6 @@
 """What every command that answers has in common: its options, its exit code, how its report is printed."""
 
 import argparse
-import locale
 import os
 import shutil
 import sys
@@ -19,15 +18,44 @@ def language(environ: "os._Environ[str] | dict[str, str]" = os.environ) -> str:
         if environ.get(name):
             return "zh" if environ[name].lower().startswith("zh") else "en"
     if sys.platform == "win32":
+        import locale
+
+
         return "zh" if (locale.getlocale()[0] or "").lower().startswith(("zh", "chinese")) else "en"
     return "en"
 
 
-def add_options(parser: argparse.ArgumentParser, formats: Sequence[str] = ("text", "json", "markdown")) -> None:
+FORMATS = ("text", "json", "markdown")
+
+
+def add_options(parser: argparse.ArgumentParser, formats: Sequence[str] = FORMATS) -> None:
     """--format, --lang, --all."""
-    parser.add_argument("--format", choices=formats, default="text", help=say("how the answer is printed", "输出格式"))
-    parser.add_argument("--lang", choices=("en", "zh"), default=None, help=say("language (default: the locale's)", "语言（默认按系统区域）"))
-    parser.add_argument("--all", action="store_true", help=say("show also mere consequences and all evidence", "同时显示连带后果与全部证据"))
+    add_format(parser, formats)
+    add_language(parser)
+    text = say("show also mere consequences, harmless lines and all evidence", "同时显示连带后果、无害信息与全部证据")
+    parser.add_argument("--all", action="store_true", help=text)
+
+
+def add_format(parser: argparse.ArgumentParser, formats: Sequence[str] = FORMATS) -> None:
+    """--format."""
+    shown = ", ".join(formats)
+    text = say(f"how the answer is printed: {shown} (default: text)", f"输出格式：{shown}（默认 text）")
+    parser.add_argument("--format", choices=formats, default="text", metavar="FORMAT", help=text)
+
+
+def add_language(parser: argparse.ArgumentParser) -> None:
+    """--lang."""
+    text = say("language: en, zh (default: the locale's)", "语言：en、zh（默认按系统区域设置）")
+    parser.add_argument("--lang", choices=("en", "zh"), default=None, metavar="LANG", help=text)
+
+
+def add_python(parser: argparse.ArgumentParser) -> None:
+    """--python, of the commands that examine an environment."""
+    text = say(
+        "interpreter or venv to examine (default: the active venv or conda environment, then python on PATH)",
+        "要检查的解释器或虚拟环境（默认：已激活的 venv 或 conda 环境，其次是 PATH 上的 python）",
+    )
+    parser.add_argument("--python", metavar="PATH", help=text)
 
 
 def say(english: str, chinese: str) -> str:
@@ -47,7 +75,7 @@ def show(report: Report, options: argparse.Namespace, *, links: bool) -> int:
     elif options.format == "markdown":
         from ongpu.report import as_markdown
 
-        text = as_markdown.render(report, lang, options.all)
+        text = as_markdown.render(report, lang, options.all, live=links)
     elif options.format == "html":
         from ongpu.report import as_html
 
@@ -56,11 +84,15 @@ def show(report: Report, options: argparse.Namespace, *, links: bool) -> int:
         from ongpu.report import as_text
 
         terminal = sys.stdout.isatty()
-        width = min(shutil.get_terminal_size((80, 24)).columns, 100) if terminal else 80
         colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        text = as_text.render(report, lang, options.all, width=width, colour=colour, links=links)
+        text = as_text.render(report, lang, options.all, width=columns(), colour=colour, links=links)
     print(text)
     return EXIT[report.verdict]
+
+
+def columns() -> int:
+    """Columns to fill: the terminal's, at most 100; 80 where the answer goes elsewhere."""
+    return min(shutil.get_terminal_size((80, 24)).columns, 100) if sys.stdout.isatty() else 80
 
 
 def complain(english: str, chinese: str) -> int:

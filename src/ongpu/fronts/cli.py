@@ -1,6 +1,5 @@
 """The command line: arguments only; each command is a file beside this one, loaded when it is asked for."""
 
-import argparse
 import contextlib
 import os
 import sys
@@ -9,27 +8,54 @@ from importlib import import_module
 
 from ongpu import __version__
 from ongpu.fronts.answer import say
+from ongpu.fronts.parser import Parser
 
 COMMANDS = {
-    "doctor": ("find why this machine's GPU is not used (the default)", "检查本机 GPU 为什么没用上（默认命令）"),
-    "explain": ("the same answer from pasted text, logs, files or a term", "从粘贴的文本、日志、文件或术语得出同样的答案"),
+    "doctor": ("find why this machine's GPU is not used", "检查本机 GPU 为什么没用上"),
+    "explain": ("find the cause from pasted text, logs, files or a term", "根据粘贴的文本、日志、文件或术语查找原因"),
     "snapshot": ("record this machine's evidence, redacted, as one file", "把本机证据脱敏后存成一个文件"),
     "fix": ("show the repair plan; run the safe repairs after asking", "给出修复计划；询问后执行安全的修复"),
-    "pick": ("the build that this GPU, driver and Python can run", "选出本机 GPU、驱动、Python 能运行的安装包"),
+    "pick": ("choose the build that this GPU, driver and Python can run", "选出本机 GPU、驱动、Python 能运行的安装包"),
     "rules": ("list everything that can be found; show one rule", "列出能发现的所有问题；查看一条规则"),
     "completion": ("print a completion script for the shell", "输出 shell 补全脚本"),
 }
 
 
-def parser(only: str | None = None) -> argparse.ArgumentParser:
+EPILOG_EN = """Without a command: doctor. Options of a command: ongpu COMMAND --help
+
+examples:
+  ongpu                              why is this machine's GPU not used?
+  ongpu explain train.log            what does this log say?
+  python train.py 2>&1 | ongpu explain
+  ongpu explain 'Xid 79'             what does this term mean?
+  ongpu pick torch                   which build runs here?
+
+exit codes: 0 clear, 1 a fault was found, 2 bad usage, 3 could not tell"""
+EPILOG_ZH = """不写命令即为 doctor。各命令的选项：ongpu 命令 --help
+
+示例：
+  ongpu                              本机 GPU 为什么没用上？
+  ongpu explain train.log            这份日志说明了什么？
+  python train.py 2>&1 | ongpu explain
+  ongpu explain 'Xid 79'             这个术语是什么意思？
+  ongpu pick torch                   哪个安装包能在这里运行？
+
+退出码：0 正常，1 发现故障，2 用法错误，3 无法判断"""
+
+
+def parser(only: str | None = None) -> Parser:
     """The parser; with `only`, just that command's arguments are loaded (start-up time)."""
-    top = argparse.ArgumentParser(
-        prog="ongpu", description=say("Get your model on the GPU, and keep it there.", "让模型跑在 GPU 上，并一直跑在上面。")
+    top = Parser(
+        prog="ongpu",
+        description=say("Get your model on the GPU, and keep it there.", "让模型跑在 GPU 上，并一直跑在上面。"),
+        epilog=say(EPILOG_EN, EPILOG_ZH),
     )
-    top.add_argument("--version", action="version", version=f"ongpu {__version__}")
-    commands = top.add_subparsers(dest="command", metavar="COMMAND")
+    shown = say("show the version and exit", "显示版本并退出")
+    top.add_argument("--version", action="version", version=f"ongpu {__version__}", help=shown)
+    commands = top.add_subparsers(dest="command", metavar=say("COMMAND", "命令"), title=say("commands", "命令"))
     for name, (english, chinese) in COMMANDS.items():
-        command = commands.add_parser(name, help=say(english, chinese), description=say(english, chinese))
+        told = say(f"{english[0].upper()}{english[1:]}.", f"{chinese}。")
+        command = commands.add_parser(name, help=say(english, chinese), description=told)
         if only in (None, name):
             import_module(f"ongpu.fronts.{name}").add(command)
     return top

@@ -2,14 +2,22 @@
 
 import argparse
 
-from ongpu.fronts.answer import complain
+from ongpu.fronts.answer import add_language, complain, say
 
+HOW_EN = """Put one line into the start file of your shell:
+  ~/.bashrc                    eval "$(ongpu completion bash)"
+  ~/.zshrc                     eval "$(ongpu completion zsh)"
+  ~/.config/fish/config.fish   ongpu completion fish | source
+  $PROFILE (PowerShell)        ongpu completion powershell | Out-String | Invoke-Expression"""
+HOW_ZH = HOW_EN.replace("Put one line into the start file of your shell:", "把对应的一行写进 shell 的启动文件：")
 SHELLS = ("bash", "zsh", "fish", "powershell")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    parser.add_argument("shell", choices=SHELLS, help='eval "$(ongpu completion bash)"')
+    parser.description = (parser.description or "") + "\n\n" + say(HOW_EN, HOW_ZH)
+    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=", ".join(SHELLS))
+    add_language(parser)
     parser.set_defaults(run=run)
 
 

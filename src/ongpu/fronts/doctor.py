@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from ongpu.engine import all_rules, all_sources, diagnose
-from ongpu.fronts.answer import add_options, complain, say, show
+from ongpu.fronts.answer import add_options, add_python, complain, say, show
 from ongpu.hosts import recorded
 from ongpu.hosts.interpreter import choose, machine
 from ongpu.hosts.live import gather
@@ -14,8 +14,8 @@ from ongpu.model import Evidence, Verdict
 
 def add(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    parser.add_argument("snapshot", nargs="?", help=say("a snapshot to examine instead of this machine", "要检查的快照文件（默认检查本机）"))
-    parser.add_argument("--python", metavar="PATH", help=say("interpreter or venv to examine", "要检查的解释器或虚拟环境"))
+    parser.add_argument("snapshot", nargs="?", metavar="SNAPSHOT", help=say("a snapshot to examine instead of this machine", "要检查的快照文件（默认检查本机）"))
+    add_python(parser)
     parser.add_argument("--root", default="/", help=argparse.SUPPRESS)  # another file system: rescue systems and tests
     add_options(parser, ("text", "json", "markdown", "html"))
     parser.set_defaults(run=run)

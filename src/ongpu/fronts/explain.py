@@ -12,14 +12,15 @@ from ongpu.engine import all_rules, diagnose
 from ongpu.fronts.answer import add_options, complain, language, say, show
 from ongpu.fronts.progress import Progress
 from ongpu.hosts import pasted
+from ongpu.lazy import lazy
 from ongpu.model import Evidence, Report, Rule, Verdict
 
-_FILE = re.compile(
+_FILE = lazy(
     r"^(?:[/~]|\.{1,2}[/\\]|[A-Za-z]:[/\\])"
     r"|^\S+\.(?:log|txt|out|err|gz|tgz|zip|tar|xz|bz2|json|ya?ml|xml|csv|md|html?|py|ipynb|sh|toml|cfg|conf|dockerfile|nfo|png|jpe?g|pdf)$",
     re.IGNORECASE,
 )
-_GLOB = re.compile(r"^\S*[*?\[]\S*$")
+_GLOB = lazy(r"^\S*[*?\[]\S*$")
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -6,12 +6,13 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
-from ongpu.engine import all_sources, diagnose
-from ongpu.fronts.answer import EXIT, complain, language, say
+from ongpu.engine import all_rules, all_sources, diagnose
+from ongpu.fronts.answer import EXIT, add_language, add_python, columns, complain, language, say
 from ongpu.hosts.interpreter import machine
 from ongpu.hosts.live import gather
 from ongpu.model import Command, Finding, Report, Risk, Severity, Verdict
 from ongpu.report import words
+from ongpu.report.layout import wrap
 from ongpu.report.recipes import commands
 
 LOOKS = (
@@ -32,17 +33,24 @@ class Step:
 
 def add(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    parser.add_argument("slug", nargs="?", help=say("repair only this fault", "只修复这一项"))
-    parser.add_argument("--yes", action="store_true", help=say("run the safe repairs without asking", "不询问，直接执行安全的修复"))
-    parser.add_argument("--python", metavar="PATH", help=say("interpreter or venv to examine", "要检查的解释器或虚拟环境"))
+    parser.add_argument("slug", nargs="?", metavar="SLUG", help=say("repair only this fault", "只修复这一项"))
+    parser.add_argument("--yes", action="store_true", help=say("run the safe repairs without asking; never disruptive or destructive ones", "不询问，直接执行安全的修复；绝不执行会中断服务或删除内容的操作"))
+    add_python(parser)
     parser.add_argument("--root", default="/", help=argparse.SUPPRESS)
-    parser.add_argument("--lang", choices=("en", "zh"), default=None, help=say("language", "语言"))
+    add_language(parser)
     parser.set_defaults(run=run)
 
 
 def examine(options: argparse.Namespace) -> Report:
     """The doctor's answer for this machine, now."""
-    return diagnose(gather(machine(options.root, options.python), all_sources()), "machine")
+    subject = say("this machine", "本机")
+    evidence = gather(
+        machine(options.root, options.python),
+        all_sources(),
+        meanwhile=all_rules,
+        enough=lambda quick: diagnose(quick, subject).verdict is Verdict.FOUND,
+    )
+    return diagnose(evidence, subject)
 
 
 def plan(report: Report, slug: str | None, lang: str) -> list[Step]:
@@ -90,29 +98,39 @@ def _runnable(command: Command) -> bool:
 
 def _show(step: Step, lang: str) -> None:
     text = step.finding.text(lang)
-    print(f"\n{step.finding.slug}: {text.title}\n  {text.fix}")
+    width = columns()
+    print("\n" + words.headline(step.finding.weight, step.finding.slug, step.finding.certainty, lang))
+    for part in (text.title, text.fix):
+        print("\n".join("  " + line for line in wrap(part, width - 2)))
     for command in step.commands:
         print(f"  $ {command.run}   [{words.risk(command.risk, lang)}]")
         if command.undo:
-            print(f"      {words.word('undo', lang)}: {command.undo}")
+            print("      " + words.word("undo", lang) + words.colon(lang) + command.undo)
 
 
 def _repair(options: argparse.Namespace, safe: list[tuple[Step, Command]]) -> int:
     """Run the safe commands of one fault after another; after each fault ask the doctor whether it is gone."""
     left: set[str] = set()
+    report = None
     for slug in dict.fromkeys(step.finding.slug for step, _ in safe):
         mine = [command for step, command in safe if step.finding.slug == slug]
         ran = [command for command in mine if _allowed(command, options.yes) and _execute(command)]
         if not ran:
             left.add(slug)
             continue
+        print(say("asking the doctor again ...", "重新检查……"), flush=True)
         report = examine(options)
-        if any(f.slug == slug and f.weight > Severity.NOTE for f in report.findings):
+        if any(f.slug == slug and f.weight > Severity.NOTE for f in (*report.findings, *report.hidden)):
             left.add(slug)
             print(say(f"{slug}: still there after the repair", f"{slug}：修复后问题仍在"))
         else:
             print(say(f"{slug}: gone", f"{slug}：已消失"))
-    return 1 if left or any(f.weight > Severity.NOTE for f in examine(options).findings) else 0
+    if report is None:
+        return 1
+    others = [f.slug for f in report.findings if f.weight > Severity.NOTE and f.slug not in left]
+    if others:
+        print(say(f"what remains: {', '.join(others)}", f"剩余问题：{'、'.join(others)}"))
+    return 1 if left else EXIT[report.verdict]
 
 
 def _allowed(command: Command, yes: bool) -> bool:

@@ -10,7 +10,7 @@ from ongpu.engine import all_sources, diagnose
 from ongpu.facts.driver import Kernel
 from ongpu.facts.environment import Machine
 from ongpu.facts.framework import Packages
-from ongpu.fronts.answer import complain, say
+from ongpu.fronts.answer import add_format, add_language, complain, language, say
 from ongpu.hosts.interpreter import machine
 from ongpu.hosts.live import gather
 from ongpu.knowledge import cuda as cuda_table
@@ -20,6 +20,7 @@ from ongpu.knowledge.driver_sources import driver_source
 from ongpu.knowledge.gpus import compute_capability
 from ongpu.model import Report
 from ongpu.report import choice
+from ongpu.report.words import bracketed
 
 PROBLEMS = {
     "card": ("it has no code for compute capability {need}", "没有为计算能力 {need} 编译的代码"),
@@ -31,18 +32,24 @@ PROBLEMS = {
 }  # fmt: skip
 
 
+KINDS = {
+    "production": ("production", "生产分支"), "new feature": ("new feature", "新功能分支"), "long term": ("long term", "长期支持"),
+    "legacy": ("legacy", "旧版"),
+}  # fmt: skip
+
+
 def add(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    parser.add_argument("framework", help=", ".join((*FRAMEWORKS, "driver")))
-    parser.add_argument("version", nargs="?", help=say("only this version: ==2.4.1", "只要这个版本：==2.4.1"))
+    parser.add_argument("framework", metavar="FRAMEWORK", help=", ".join((*FRAMEWORKS, "driver")))
+    parser.add_argument("version", nargs="?", metavar="==VERSION", help=say("only this version: ==2.4.1", "只要这个版本：==2.4.1"))
     parser.add_argument("--gpu", action="append", metavar="NAME", help=say("a named card instead of this machine's: 'RTX 5090' or a capability: 12.0", "指定显卡（代替本机）：'RTX 5090'，或计算能力：12.0"))
     parser.add_argument("--driver", metavar="VERSION", help=say("driver version or branch: 570", "驱动版本或分支：570"))
-    parser.add_argument("--python", metavar="VERSION|PATH", help=say("Python version (3.12), or an interpreter or venv", "Python 版本（3.12），或解释器、虚拟环境路径"))
-    parser.add_argument("--platform", choices=torch_table.PLATFORMS, help=say("system (default: this one)", "系统（默认本机）"))
+    parser.add_argument("--python", metavar="VERSION|PATH", help=say("Python version (3.12), or an interpreter or venv (default: the active venv or conda environment, then python on PATH)", "Python 版本（3.12），或解释器、虚拟环境路径（默认：已激活的环境，其次是 PATH 上的 python）"))
+    parser.add_argument("--platform", choices=torch_table.PLATFORMS, metavar="SYSTEM", help=say("system (default: this one): ", "系统（默认本机）：") + ", ".join(torch_table.PLATFORMS))
     parser.add_argument("--cuda", metavar="VERSION", help=say("pick driver: the CUDA that it must run", "pick driver：需要支持的 CUDA"))
     parser.add_argument("--distribution", metavar="NAME", help=say("pick driver: debian, ubuntu ...", "pick driver：debian、ubuntu 等"))
-    parser.add_argument("--format", choices=("text", "json", "markdown"), default="text", help=say("how the answer is printed", "输出格式"))
-    parser.add_argument("--lang", choices=("en", "zh"), default=None, help=say("language", "语言"))
+    add_format(parser)
+    add_language(parser)
     parser.add_argument("--all", action="store_true", help=say("show every build that was rejected", "显示所有被排除的构建"))
     parser.set_defaults(run=run)
 
@@ -96,11 +103,15 @@ def _reason(candidate: Candidate) -> str:
 
 def _about(here: Here) -> str:
     unknown = say("not known", "未知")
-    cards = ", ".join(here.capabilities) or unknown
+    cards = say(", ", "、").join(here.capabilities) or unknown
     return say(
         f"compute capability {cards}, driver {here.driver or unknown}, Python {here.python or unknown}, {here.platform}",
-        f"计算能力 {cards}，驱动 {here.driver or unknown}，Python {here.python or unknown}，{here.platform}",
+        f"计算能力 {cards}，驱动{_spaced(here.driver)}，Python {here.python or unknown}，{here.platform}",
     )
+
+
+def _spaced(text: str | None) -> str:
+    return f" {text}" if text else "未知"
 
 
 def _installed(options: argparse.Namespace, report: Report | None, here: Here) -> list[str]:
@@ -164,7 +175,7 @@ def _tell_driver(options: argparse.Namespace, here: Here, report: Report | None)
         elif command:
             lines.append(f"$ {command}")
         if source.need:
-            lines.append(say("needs: ", "需要：") + source.need)
+            lines.append(say(f"needs: {source.need}", f"需要：{source.need_zh or source.need}"))
         if source.memory:
             lines.append(say("(where it comes from was not checked on that distribution)", "（来源未在该发行版上核实）"))
     if options.format == "json":
@@ -178,11 +189,12 @@ def _tell_driver(options: argparse.Namespace, here: Here, report: Report | None)
 def _driver_lines(made: DriverChoice, here: Here, report: Report | None, options: argparse.Namespace) -> list[str]:
     if made.branch is None:
         why = say("no driver branch serves these cards together with that CUDA", "没有驱动分支能同时支持这些显卡和该 CUDA")
-        bounds = say(f"(from {made.oldest or '?'} up to {made.last or '?'})", f"（下限 {made.oldest or '?'}，上限 {made.last or '?'}）")
-        return [why, bounds]
-    kind = made.branch.kind or ""
+        oldest = [say(f"the cards and the CUDA need {made.oldest} or newer", f"显卡与该 CUDA 至少需要 {made.oldest}")] if made.oldest else []
+        last = [say(f"the cards are supported up to {made.last}", f"显卡最高只支持到 {made.last}")] if made.last else []
+        return [why, *oldest, *last]
+    kind = say(*KINDS.get(made.branch.kind or "", (made.branch.kind or "", made.branch.kind or "")))
     end = say(f", supported until {made.branch.end_of_life}", f"，支持到 {made.branch.end_of_life}") if made.branch.end_of_life else ""
-    lines = [say(f"driver branch {made.branch.number} ({kind}{end})", f"驱动分支 {made.branch.number}（{kind}{end}）"), say("for: ", "适用：") + _about(here)]
+    lines = [say(f"driver branch {made.branch.number}", f"驱动分支 {made.branch.number}") + bracketed((kind + end).lstrip("，, "), options.lang or language()), say("for: ", "适用：") + _about(here)]
     lines.append(say(f"it runs programs up to CUDA {made.branch.cuda} and, within a major version, newer minors", f"可运行最高 CUDA {made.branch.cuda} 的程序；同一主版本内更新的次版本也可以"))
     if made.last:
         lines.append(say(f"newer branches than {made.last} no longer support these cards", f"比 {made.last} 更新的分支不再支持这些显卡"))

@@ -4,14 +4,15 @@ import argparse
 import json
 
 from ongpu.engine import all_rules
-from ongpu.fronts.answer import add_options, complain, language, say
+from ongpu.fronts.answer import add_format, add_language, complain, language, say
 from ongpu.report import rule_page
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    parser.add_argument("slug", nargs="?", help=say("show the page of this rule", "显示该规则的页面"))
-    add_options(parser)
+    parser.add_argument("slug", nargs="?", metavar="SLUG", help=say("show the page of this rule", "显示该规则的页面"))
+    add_format(parser)
+    add_language(parser)
     parser.set_defaults(run=run)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ongpu import __version__
 from ongpu.engine import all_sources
-from ongpu.fronts.answer import complain, say
+from ongpu.fronts.answer import add_language, add_python, complain, say
 from ongpu.hosts import recorded, redact
 from ongpu.hosts.interpreter import machine
 from ongpu.hosts.live import gather
@@ -18,9 +18,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     parser.add_argument("-o", "--output", metavar="FILE", help=say("where to write it (default: ongpu-DATE.tar.gz here)", "写到哪里（默认：当前目录 ongpu-日期.tar.gz）"))
     parser.add_argument("--show", action="store_true", help=say("list what would go in; write nothing", "只列出会写入的内容，不写文件"))
-    parser.add_argument("--python", metavar="PATH", help=say("interpreter or venv to examine", "要检查的解释器或虚拟环境"))
+    add_python(parser)
     parser.add_argument("--root", default="/", help=argparse.SUPPRESS)
-    parser.add_argument("--lang", choices=("en", "zh"), default=None, help=say("language", "语言"))
+    add_language(parser)
     parser.set_defaults(run=run)
 
 

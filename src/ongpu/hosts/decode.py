@@ -3,6 +3,8 @@
 import codecs
 import re
 
+from ongpu.lazy import lazy
+
 SAMPLE = 64 << 10  # bytes that the encoding and the kind are judged by
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -41,9 +43,9 @@ _ARCHIVES = (
     (b"PK\x03\x04", "zip"),
     (b"PK\x05\x06", "zip"),
 )
-_CONTROL = re.compile(rb"[\x01-\x06\x0e-\x1a\x1c-\x1f\x7f]")
-_GBK_USUAL = re.compile(rb"[\xa1-\xa3\xb0-\xf7][\xa1-\xfe]")  # GB2312: punctuation and the 6763 usual characters
-_HIGH = re.compile(rb"[\x80-\xff]")
+_CONTROL = lazy(rb"[\x01-\x06\x0e-\x1a\x1c-\x1f\x7f]")
+_GBK_USUAL = lazy(rb"[\xa1-\xa3\xb0-\xf7][\xa1-\xfe]")  # GB2312: punctuation and the 6763 usual characters
+_HIGH = lazy(rb"[\x80-\xff]")
 
 
 def binary_kind(head: bytes) -> str | None:

@@ -11,6 +11,7 @@ from typing import Any
 from ongpu.hosts import elf
 from ongpu.hosts.live import Live, output
 from ongpu.hosts.processes import bounded
+from ongpu.lazy import lazy
 
 PROBE = Path(__file__).parent.parent / "probes" / "environment.py"
 # Files that say what a framework was built for; read as text, never run.
@@ -29,8 +30,8 @@ LIBRARIES = (
 SHADOWS = ("torch", "tensorflow", "jax", "cupy", "onnxruntime", "numpy", "paddle", "triton", "select", "random", "types", "typing", "queue")
 GPU_FRAMEWORKS = ("torch", "tensorflow", "tensorflow_gpu", "tensorflow_cpu", "jax", "jaxlib", "onnxruntime", "onnxruntime_gpu", "cupy")
 _SITES = ("site-packages", "dist-packages")
-_CONDA = re.compile(r"(?:py)?torch|cuda|cudnn|nccl|tensorflow|jax|cupy|libtorch|libcu|pytorch-|mkl$|numpy$|onnxruntime|rapids|__cuda")
-_DIST = re.compile(r"^(?P<name>[A-Za-z0-9._]+?)-(?P<version>[^-]+)(?:-py[\d.]+)?\.(?:dist-info|egg-info)$")
+_CONDA = lazy(r"(?:py)?torch|cuda|cudnn|nccl|tensorflow|jax|cupy|libtorch|libcu|pytorch-|mkl$|numpy$|onnxruntime|rapids|__cuda")
+_DIST = lazy(r"^(?P<name>[A-Za-z0-9._]+?)-(?P<version>[^-]+)(?:-py[\d.]+)?\.(?:dist-info|egg-info)$")
 
 
 def choose(environ: Mapping[str, str], asked: str | None = None) -> str | None:
@@ -177,4 +178,4 @@ def resolve(libraries: Mapping[str, Mapping[str, Any]], machine: Live) -> list[l
 
 
 # soname -> path, as `ldconfig -p` lists it
-_CACHED = re.compile(r"^\s*(\S+) \([^)]*\) => (\S+)", re.MULTILINE)
+_CACHED = lazy(r"^\s*(\S+) \([^)]*\) => (\S+)", re.MULTILINE)

@@ -3,12 +3,13 @@
 import re
 
 from ongpu.hosts.live import Live, output
+from ongpu.lazy import lazy
 from ongpu.model import Evidence
 
 UNITS = ("nvidia-fabricmanager", "nvidia-persistenced", "nvidia-gridd", "nvidia-imex", "docker")
 JOURNAL = ("journalctl", "-k", "-b", "-n", "20000", "--no-pager", "-o", "short-monotonic")
 # Lines that can matter; all others (network, disks, people's names) are not read, and never enter a snapshot.
-_OURS = re.compile(
+_OURS = lazy(
     r"NVRM|nvidia|nouveau|\bXid\b|SXid|nvswitch|\bAER\b|PCIe Bus Error|link is down|"
     r"BAR \d+\b.*(?:no space|fail|can't|unassigned|not assigned|no compatible|ignor)|no space for \[mem|can't claim BAR|"
     r"DMAR|\bIOMMU|AMD-Vi|swiotlb|oom-kill|"
@@ -17,6 +18,8 @@ _OURS = re.compile(
     r"ACPI: (?:PM|Preparing)|PM: |gsp_|gpu_|Machine check",
     re.IGNORECASE,
 )
+# What can be in a line of the kernel: the sources that look for it.
+READERS = ("kernel-log", "driver-state", "symptoms", "commands")
 MOST = 4000  # lines that are kept: the last ones, and the first, which tells how the kernel was booted
 _DENIED = ("Operation not permitted", "Permission denied", "You are currently not seeing messages", "No journal files were opened")
 
@@ -42,7 +45,7 @@ def excerpt(text: str, origin: str) -> Evidence:
     kept = kept[:1] + kept[1:][-MOST:]
     return Evidence(
         "pasted", "\n".join(line for _, line in kept), origin, "dmesg" if origin == "dmesg" else "journalctl -k -b",
-        numbers=tuple(number for number, _ in kept),
+        numbers=tuple(number for number, _ in kept), readers=READERS,
     )  # fmt: skip
 
 
@@ -51,7 +54,7 @@ def module(machine: Live, limit: float) -> list[Evidence]:
     del limit
     path = "/proc/driver/nvidia/version"
     lines = [line for line in machine.text(path).splitlines() if line.startswith("NVRM version")]
-    return [Evidence("pasted", lines[0], path, f"cat {path}")] if lines else []
+    return [Evidence("pasted", lines[0], path, f"cat {path}", readers=READERS)] if lines else []
 
 
 def services(machine: Live, limit: float) -> tuple[str, str | None]:

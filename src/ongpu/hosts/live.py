@@ -90,7 +90,7 @@ def gather(
     Each question has its own thread, a daemon: one that sleeps in the driver must not keep us from answering or ending.
     """
     wanted = [(s, get) for s in sources for get in s.get if get.only in ("", machine.system)]
-    wanted.sort(key=lambda pair: not (pair[1].call or pair[1].argv))  # what may be slow starts first
+    wanted.sort(key=lambda pair: not (pair[1].call or pair[1].argv))
     answers: dict[int, list[Evidence]] = {}
     done: queue.SimpleQueue[int] = queue.SimpleQueue()
 
@@ -98,7 +98,7 @@ def gather(
         answers[number] = ask(machine, source.kind, get)
         done.put(number)
 
-    for number, (source, get) in enumerate(wanted):
+    for number, (source, get) in sorted(enumerate(wanted), key=lambda item: -item[1][1].limit):  # what may be slow starts first
         threading.Thread(target=work, args=(number, source, get), name=f"ongpu {name_of(get)}", daemon=True).start()
     if meanwhile:
         meanwhile()

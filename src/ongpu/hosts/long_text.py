@@ -9,7 +9,9 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ongpu.knowledge.error_lines import Index, fold, index
+from ongpu.hosts.long_shapes import Shapes
+from ongpu.knowledge.error_lines import fold
+from ongpu.lazy import lazy
 
 BLOCK = 2 << 20
 HEAD, TAIL = 120, 200  # lines kept from both ends
@@ -17,22 +19,15 @@ BEFORE, AFTER, MORE = 3, 8, 80  # neighbours kept; MORE while the lines are stil
 HOLD = MORE + 4  # lines held back at a block's end, so that neighbours are at hand
 HOLD_BYTES = 256 << 10
 FIRST, LAST = 5, 3  # of each shape of line
-MAX_SHAPES = 24  # of one literal
 MAX_KEPT = 600 << 10  # bytes
 MAX_WIDTH = 3000  # bytes of one line
 CUT = 1 << 20  # a longer line is read in pieces
 OVERLAP = 512
+NEIGHBOUR = MAX_WIDTH // 2  # bytes of a line beside it
 PART = 24  # bits: a place is a line's number, and the part of the line between carriage returns
-MAX_MEMORY = 24 << 20  # bytes of shapes (and of words) that are remembered
-MAX_STRANGE = 48 << 20  # bytes of words never seen before, after which only the anchors are looked for
 
-ANCHORS = (
-    "traceback (most recent call last)", "error:", "error ", "exception", "fatal", "nvrm", "xid",
-    "nvidia", "cuda", "nccl", "cudnn", "cublas", "segmentation fault", "core dumped", "killed",
-    "out of memory", "oom", "gpu", "driver", "failed", "nan", "warning", "显卡", "驱动", "错误",
-)  # fmt: skip
-_CODE = re.compile(rb"xid(?: \([^)\n]{0,40}\))?[^\d\n]{0,20}(\d{1,5})", re.IGNORECASE)
-_CONTINUED = re.compile(
+_CODE = lazy(rb"xid(?: \([^)\n]{0,40}\))?[^\d\n]{0,20}(\d{1,5})", re.IGNORECASE)
+_CONTINUED = lazy(
     rb"^[^\n]{0,60}?(?:[ \t]{2,}|[|+\xe2]|File \"|Traceback|During handling|The above exception|\w*(?:Error|Exception): )"
 )
 
@@ -51,27 +46,17 @@ class Excerpt:
 class Scan:
     """Reads blocks; remembers shapes. One object per text (or per part of it)."""
 
-    index: Index
-    encoding: str = "utf-8"
+    shapes: Shapes
     number: int = 1  # of the first line of what is pending
     part: int = 0  # of that line, where it is read in pieces
     size: int = 0
-    limited: bool = False
     pending: bytes = b""
     head: list[tuple[int, bytes]] = field(default_factory=list)
     tail: "deque[tuple[int, bytes]]" = field(default_factory=lambda: deque(maxlen=TAIL))
     kept: dict[int, bytes] = field(default_factory=dict)
     kept_bytes: int = 0
     last: "dict[bytes, deque[list[tuple[int, bytes]]]]" = field(default_factory=dict)
-    boring: set[bytes] = field(default_factory=set)
-    boring_bytes: int = 0
-    hot: dict[bytes, str] = field(default_factory=dict)  # shape: the literal that it holds
-    words: set[bytes] = field(default_factory=set)
-    word_bytes: int = 0
-    strange: int = 0
-    hot_words: dict[bytes, tuple[str, ...]] = field(default_factory=dict)
     seen: dict[bytes, int] = field(default_factory=dict)
-    shapes: dict[str, int] = field(default_factory=dict)
 
     def feed(self, block: bytes) -> None:
         """Read the next block."""
@@ -97,25 +82,29 @@ class Scan:
         for windows in self.last.values():
             for window in windows:
                 self._keep(window, most=MAX_KEPT + MAX_KEPT // 2)
-        lines = dict(self.tail) | self.kept | dict(self.head)
+        lines = dict(self.tail) | dict(self.head) | self.kept
         return Excerpt(
-            [(place >> PART, line) for place, line in sorted(lines.items())], self.number, self.size, self.limited
+            [(place >> PART, line) for place, line in sorted(lines.items())],
+            self.number,
+            self.size,
+            self.shapes.limited,
         )
 
     def _lines(self, data: bytes, *, final: bool) -> None:
         data = data.replace(b"\r\n", b"\n")
         bars = b"\r" in data
         flat = data.replace(b"\r", b"\n") if bars else data
-        folded = fold(flat).split(b"\n")
-        done = len(folded) if final else self._hold(flat, folded)
-        fresh = set(folded).difference(self.boring, self.hot)
-        if fresh:
-            self._learn(fresh)
-        wanted = (
-            [i for i, shape in enumerate(folded[:done]) if shape in self.hot]
-            if not self.hot.keys().isdisjoint(folded)
-            else []
-        )
+        count = flat.count(b"\n") + 1
+        done = count if final else self._hold(flat, count)
+        wanted: list[tuple[int, bytes]] = []
+        if self.shapes.limited:
+            wanted = [spot for spot in self.shapes.spots(flat, flat.split(b"\n")) if spot[0] < done]
+        else:
+            folded = fold(flat).split(b"\n")
+            self.shapes.look(folded)
+            hot = self.shapes.hot
+            if not hot.keys().isdisjoint(folded):
+                wanted = [(i, shape) for i, shape in enumerate(folded[:done]) if shape in hot]
         ends = len(self.head) < HEAD
         if wanted or ends or final or bars or self.part:
             lines = flat.split(b"\n")
@@ -124,14 +113,14 @@ class Scan:
                 places = _places(data, self.number, self.part)
             if ends:
                 self.head += [(places[i], _narrow(lines[i])) for i in range(min(done, HEAD - len(self.head)))]
-            self._windows(folded, lines, places, wanted)
+            self._windows(lines, places, wanted)
             self._tail(lines[max(0, done - TAIL) : done], places[max(0, done - TAIL) : done])
             rest = data[sum(map(len, lines[:done])) + done :]
             after = places[done] if done < len(lines) else places[-1]
             self.number, self.part = after >> PART, after & ((1 << PART) - 1)
         else:
             start = len(flat)
-            for _ in range(len(folded) - done):
+            for _ in range(count - done):
                 start = flat.rfind(b"\n", 0, start)
             rest = flat[start + 1 :]
             self.number += done
@@ -144,84 +133,47 @@ class Scan:
         self.tail.extend((place, _narrow(line)) for place, line in zip(places, lines, strict=True))
 
     @staticmethod
-    def _hold(flat: bytes, folded: list[bytes]) -> int:
+    def _hold(flat: bytes, count: int) -> int:
         """How many of the lines can be done now; the last ones wait for their neighbours."""
         size, held = 0, 0
         at = len(flat)
-        while held < HOLD and held < len(folded) and size < HOLD_BYTES:
+        while held < HOLD and held < count and size < HOLD_BYTES:
             start = flat.rfind(b"\n", 0, at)
             size += at - start
             at = max(start, 0)
             held += 1
-        return len(folded) - max(held, 1)
+        return count - max(held, 1)
 
-    def _learn(self, fresh: set[bytes]) -> None:
-        """Sort new shapes into those that may hold an error line and those that cannot."""
-        joined = b"\n".join(fresh)
-        words = set(joined.split())
-        new = words - self.words
-        if new:
-            size = sum(map(len, new))
-            self.strange += size
-            if self.strange > MAX_STRANGE and not self.limited:
-                self.limited, self.index = True, index(ANCHORS, self.encoding)
-            text = b" ".join(new)
-            keys = [key for key in self.index.by_word if key in text]
-            if keys:
-                for word in new:
-                    if literals := tuple(item for key in keys if key in word for item in self.index.by_word[key]):
-                        self.hot_words[word] = literals
-            self.word_bytes += size
-            if self.word_bytes > MAX_MEMORY:
-                self.words, self.word_bytes = set(), size
-            self.words |= new
-        literals_here = {item for word in self.hot_words.keys() & words for item in self.hot_words[word]}
-        hot: dict[bytes, str] = {}
-        for literal in sorted(literals_here, key=len, reverse=True):
-            needle = fold(literal.encode(self.encoding)).strip()
-            if needle in joined:
-                for shape in fresh:
-                    if shape not in hot and needle in shape:
-                        hot[shape] = literal
-        for shape, literal in hot.items():
-            count = self.shapes[literal] = self.shapes.get(literal, 0) + 1
-            if count <= MAX_SHAPES or len(self.hot) < 100:
-                self.hot[shape] = literal
-        self.boring_bytes += len(joined)
-        if self.boring_bytes > MAX_MEMORY:
-            self.boring, self.boring_bytes = set(), len(joined)
-        self.boring |= fresh.difference(self.hot)
-
-    def _windows(self, folded: list[bytes], lines: list[bytes], places: Sequence[int], wanted: list[int]) -> None:
+    def _windows(self, lines: list[bytes], places: Sequence[int], wanted: list[tuple[int, bytes]]) -> None:
         """Keep the first and the last lines of each hot shape, with their neighbours."""
-        here: dict[bytes, list[int]] = {}
-        for i in wanted:
-            shape = folded[i]
-            if b"xid" in shape and (code := _CODE.search(lines[i])):
-                shape += b" " + code[1]
-            here.setdefault(shape, []).append(i)
-        for shape, found in here.items():
-            had = self.seen.get(shape, 0)
-            self.seen[shape] = had + len(found)
+        here: dict[tuple[bytes, bytes], list[int]] = {}
+        for i, shape in wanted:
+            code = _CODE.search(lines[i]) if b"xid" in shape else None
+            here.setdefault((shape, code[1] if code else b""), []).append(i)
+        for (shape, number), found in here.items():
+            around = self.shapes.hot[shape].encode(self.shapes.encoding)
+            key = shape + number
+            had = self.seen.get(key, 0)
+            self.seen[key] = had + len(found)
             for i in found[: max(0, FIRST - had)]:
-                self._keep(self._window(lines, places, i), most=MAX_KEPT)
+                self._keep(self._window(lines, places, i, around), most=MAX_KEPT)
             if late := found[max(0, FIRST - had) :][-LAST:]:
-                queue = self.last.setdefault(shape, deque(maxlen=LAST))
-                queue.extend(self._window(lines, places, i) for i in late)
+                queue = self.last.setdefault(key, deque(maxlen=LAST))
+                queue.extend(self._window(lines, places, i, around) for i in late)
 
-    def _window(self, lines: list[bytes], places: Sequence[int], i: int) -> list[tuple[int, bytes]]:
+    def _window(self, lines: list[bytes], places: Sequence[int], i: int, around: bytes) -> list[tuple[int, bytes]]:
         end = min(i + AFTER, len(lines))
         while end < min(i + MORE, len(lines)) and _CONTINUED.match(lines[end]):
             end += 1
-        literal = self.hot.get(fold(lines[i]), "")
-        around = literal.encode(self.encoding)
-        return [(places[k], _narrow(lines[k], around if k == i else b"")) for k in range(max(0, i - BEFORE), end)]
+        near = range(max(0, i - BEFORE), end)
+        return [(places[k], _narrow(lines[k], around) if k == i else lines[k][:NEIGHBOUR]) for k in near]
 
     def _keep(self, window: list[tuple[int, bytes]], most: int) -> None:
         for place, line in window:
-            if place not in self.kept and self.kept_bytes < most:
+            before = self.kept.get(place)
+            if (before is None or len(line) > len(before)) and self.kept_bytes < most:
                 self.kept[place] = line
-                self.kept_bytes += len(line) + 1
+                self.kept_bytes += len(line) + 1 - len(before or b"")
 
 
 def _narrow(line: bytes, literal: bytes = b"") -> bytes:
@@ -251,7 +203,7 @@ def merge(first: Excerpt, second: Excerpt) -> Excerpt:
 
 def scan(blocks: Iterable[bytes], literals: Sequence[str], encoding: str = "utf-8") -> Excerpt:
     """The excerpt of a text that comes in blocks."""
-    reader = Scan(index((*literals, *ANCHORS), encoding), encoding)
+    reader = Scan(Shapes(literals, encoding))
     for block in blocks:
         reader.feed(block)
     return reader.close()

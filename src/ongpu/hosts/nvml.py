@@ -40,7 +40,7 @@ def ask(machine: Live, limit: float) -> list[Evidence]:
         if failed != "not found":
             found.append(Evidence("pasted", said, "nvidia-smi", "nvidia-smi", problem=failed))
     elif words := said_by_smi(text):
-        found.append(Evidence("pasted", words, f"{ORIGIN} (as nvidia-smi says it)"))
+        found.append(Evidence("pasted", words, f"{ORIGIN} (as nvidia-smi says it)", readers=("nvidia-smi", "symptoms")))
     return found
 
 
@@ -51,7 +51,7 @@ def _child(machine: Live, limit: float, extra: list[str] | None = None) -> tuple
     spec = find_spec("pynvml")
     environ["PYTHONPATH"] = os.path.dirname(spec.origin) if spec and spec.origin else ""  # ours, whatever the user's says
     child = os.path.join(os.path.dirname(os.path.abspath(__file__)), "nvml_child.py")
-    return lines_of([sys.executable, "-P", child, str(machine.root)], SILENCE, limit, environ)
+    return lines_of([sys.executable, "-P", "-S", child, str(machine.root)], SILENCE, limit, environ)
 
 
 def _code(text: str) -> int | None:

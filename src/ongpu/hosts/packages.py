@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterable
 
 from ongpu.hosts.live import Live, output
+from ongpu.lazy import lazy
 from ongpu.model import Evidence
 
-_OURS = re.compile(
+_OURS = lazy(
     r"nvidia|cuda|cudnn|nccl|cublas|nvjitlink|^dkms$|^linux-(?:headers|image|modules|objects|signatures)|^kernel(?:-devel|-headers|-core)?$|"
     r"kmod|datacenter-gpu|fabricmanager|^firmware-misc-nonfree|^linux(?:-lts|-zen)?(?:-headers)?$|container-toolkit"
 )

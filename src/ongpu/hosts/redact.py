@@ -4,25 +4,26 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from ongpu.lazy import lazy
 from ongpu.model import Evidence
 
-_SECRET_NAME = re.compile(  # whole words of a name: HF_TOKEN, accessToken, but not tokenizer or max_tokens
+_SECRET_NAME = lazy(  # whole words of a name: HF_TOKEN, accessToken, but not tokenizer or max_tokens
     r"(?:^|_)(?:token|secret|passw\w*|pwd|credentials?|apikey|(?:api|access|private|signing)_?key|auth|authorization|cookie|dsn|webhook)(?:_|$)"
 )
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_ASSIGNED = re.compile(r'(?P<name>[A-Za-z_][A-Za-z0-9_]{0,80})(?P<eq>["\']?\s?[=:,]\s?["\']?)(?P<value>[^\s"\',}]{1,400})')
+_CAMEL = lazy(r"(?<=[a-z0-9])(?=[A-Z])")
+_ASSIGNED = lazy(r'(?P<name>[A-Za-z_][A-Za-z0-9_]{0,80})(?P<eq>["\']?\s?[=:,]\s?["\']?)(?P<value>[^\s"\',}]{1,400})')
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"-----BEGIN [A-Z ]{3,40}-----.{0,8000}?-----END [A-Z ]{3,40}-----", re.DOTALL), "<private key>"),
-    (re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|hf_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,}|xox[abprs]-[A-Za-z0-9-]{10,}|AKIA[A-Z0-9]{16}|glpat-[\w-]{16,}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]{5,})"), "<token>"),
-    (re.compile(r"(?<=://)[^\s/@:]{1,80}:[^\s/@]{1,200}(?=@)"), "<login>"),
-    (re.compile(r"\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}\b"), "<mail>"),
-    (re.compile(r"\b(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}\b", re.IGNORECASE), "<mac>"),
+    (lazy(r"-----BEGIN [A-Z ]{3,40}-----.{0,8000}?-----END [A-Z ]{3,40}-----", re.DOTALL), "<private key>"),
+    (lazy(r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|hf_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,}|xox[abprs]-[A-Za-z0-9-]{10,}|AKIA[A-Z0-9]{16}|glpat-[\w-]{16,}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]{5,})"), "<token>"),
+    (lazy(r"(?<=://)[^\s/@:]{1,80}:[^\s/@]{1,200}(?=@)"), "<login>"),
+    (lazy(r"\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}\b"), "<mail>"),
+    (lazy(r"\b(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}\b", re.IGNORECASE), "<mac>"),
 )  # fmt: skip
-_UUID = re.compile(r"\b(?P<kind>GPU-|MIG-(?:GPU-)?)?[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.IGNORECASE)
-_SERIAL = re.compile(r"(?P<head>serial(?: number|_number)?\"?\s*[:=]\s*\"?)(?P<value>[A-Za-z0-9-]{6,40})", re.IGNORECASE)
-_IPV4 = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.])")
-_IPV6 = re.compile(r"(?<![\w:.])(?:[0-9a-f]{1,4}:){3,7}[0-9a-f]{1,4}(?![\w:.])", re.IGNORECASE)
-_HOME = re.compile(r"(?P<head>/home/|/Users/|[A-Z]:\\+Users\\+|/data/home/|/mnt/home/)(?P<name>[^/\\\s:\"',;]{1,64})")
+_UUID = lazy(r"\b(?P<kind>GPU-|MIG-(?:GPU-)?)?[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.IGNORECASE)
+_SERIAL = lazy(r"(?P<head>serial(?: number|_number)?\"?\s*[:=]\s*\"?)(?P<value>[A-Za-z0-9-]{6,40})", re.IGNORECASE)
+_IPV4 = lazy(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.])")
+_IPV6 = lazy(r"(?<![\w:.])(?:[0-9a-f]{1,4}:){3,7}[0-9a-f]{1,4}(?![\w:.])", re.IGNORECASE)
+_HOME = lazy(r"(?P<head>/home/|/Users/|[A-Z]:\\+Users\\+|/data/home/|/mnt/home/)(?P<name>[^/\\\s:\"',;]{1,64})")
 _PUBLIC_NAMES = {"user", "shared", "public", "root", "runner", "ubuntu"}
 
 

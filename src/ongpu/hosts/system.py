@@ -11,22 +11,24 @@ import re
 import stat
 import time
 from collections.abc import Iterable
+from datetime import date
 from typing import Any
 
 from ongpu.hosts.live import Live
+from ongpu.lazy import lazy
 
 Item = tuple[str, Any, str]
 LIBRARIES = (
     "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/lib/x86_64-linux-gnu/nvidia/current",
     "/usr/lib/aarch64-linux-gnu/nvidia/current", "/usr/lib/wsl/lib", "/run/opengl-driver/lib", "/usr/local/nvidia/lib64",
 )  # fmt: skip
-VARIABLES = re.compile(
+VARIABLES = lazy(
     r"^(CUDA|NVIDIA_|NCCL_|PYTORCH_|TORCH_|TF_|XLA_|JAX_|LD_LIBRARY_PATH$|LD_PRELOAD$|SLURM_|VIRTUAL_ENV$|CONDA_|PYTHONPATH$|"
     r"PYTHONHOME$|PYTHONNOUSERSITE$|HIP_|ROCR_|HSA_|GPU_|OMP_NUM_THREADS$|LOCAL_RANK$|RANK$|WORLD_SIZE$|KUBERNETES_SERVICE_HOST$|"
     r"WSL_|PATH$|CUPY_|NUMBA_|OLLAMA_|GGML_|LLAMA_|VLLM_|ACCELERATE_|KERAS_BACKEND$|THEANO_FLAGS$|PJRT_DEVICE$|USE_CPU$|FORCE_C|"
     r"USE_CUDA$|NO_CUDA$|DEVICE$|COLAB_|OPENMM_|MXNET_|PADDLE_|FLAGS_|TRITON_|CUBLAS|container$)"
 )
-SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|CREDENTIAL", re.IGNORECASE)
+SECRET = lazy(r"TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|CREDENTIAL", re.IGNORECASE)
 MODULE_FOLDERS = (
     "kernel/drivers/video", "kernel/drivers/char/drm", "updates/dkms", "extra", "kernel/nvidia*", "updates", "extra/nvidia",
     "extra/drivers/video/nvidia", "misc", "extramodules", "kernel/drivers/video/nvidia", "weak-updates/nvidia", "kernel/drivers/gpu/nvidia",
@@ -53,6 +55,7 @@ def ask(machine: Live, limit: float) -> tuple[str, str | None]:
 
 def _system(machine: Live) -> Iterable[Item]:
     yield "system", machine.system, "sys.platform"
+    yield "today", date.today().isoformat(), "date"
     yield "architecture", platform.machine().lower(), "uname -m"
     release = machine.text("/etc/os-release")
     for name, key in (("distribution", "ID"), ("distribution_version", "VERSION_ID")):

@@ -4,20 +4,21 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from ongpu.lazy import lazy
 from ongpu.model import Evidence
 
 Line = tuple[int, str]
 MAX_PARTS = 300  # commands of one text that are told apart
 MAX_BLANK = 4  # blank lines in a row that are kept
 MAX_WIDTH = 4000  # characters of one line; a longer one is judged in pieces that share its number
-_WIDE = re.compile(r"[ \t]{200,}")
+_WIDE = lazy(r"[ \t]{200,}")
 
-_ANSI = re.compile(
+_ANSI = lazy(
     r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][^\x07\x1b\n]{0,2000}(?:\x07|\x1b\\)?|[()*+][0-9A-Za-z]|[@-Z\\-_=>])"
     r"|[\[\u241b]\[(?:\d{1,3}(?:;\d{1,3}){0,4})?m"  # colours whose escape character was lost or drawn
 )
-_INVISIBLE = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_INVISIBLE = lazy("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
+_SURROGATE = lazy("[\ud800-\udfff]")
 _PROGRAMS = (  # noqa: SIM905
     "nvidia-smi nvidia-settings nvidia-debugdump nvidia-modprobe nvidia-persistenced nv-fabricmanager nvcc "
     "nvidia-ctk nvidia-container-cli dcgmi docker docker-compose podman nerdctl kubectl helm k3s minikube pip "
@@ -33,7 +34,7 @@ _PROGRAMS = (  # noqa: SIM905
 _PROGRAM = "|".join(re.escape(p) for p in sorted(_PROGRAMS, key=len, reverse=True))
 # "$ cmd", "% cmd", "> cmd", "user@host:~/x$ cmd", "[user@host dir]# cmd", "(env) $ cmd", "PS C:\> cmd", "C:\x> cmd", "# nvidia-smi",
 # "sh-5.1# cmd", "+ cmd" of set -x, "In [3]: !cmd" and "!cmd" of notebooks, the arrows of fancy prompts
-_PROMPT = re.compile(
+_PROMPT = lazy(
     r"^\s{0,4}(?:\([\w.\-/]{1,60}\)\s?)?"
     r"(?:(?:\[?[\w.\-]{1,40}@[\w.\-]{1,60}[^\n$#%>]{0,120})[$#%>]\s?|[\w.\-]{0,30}\$\s+|%\s+"
     r"|PS [A-Za-z]:[^\n>]{0,120}>\s?|[A-Za-z]:\\[^\n>]{0,120}>\s?|(?:ba|da|z)?sh-[\d.]{1,6}[#$]\s?"
@@ -43,15 +44,15 @@ _PROMPT = re.compile(
     rf"|[➜❯λ»]\s+(?:[~/\w.\-]{{1,80}}\s+)?(?:git:\([^)\n]{{1,60}}\)\s(?:✗\s)?)?(?=(?:{_PROGRAM})(?:\s|$)))"
     r"(?P<command>[^\s|+].{0,2000})$"
 )
-_SECTION = re.compile(r"^_{20,}\s*$")
-_SECTION_FILE = re.compile(r"^\*\*\* (?P<path>/[^\s*]{1,300})$")
-_SECTION_COMMAND = re.compile(rf"^(?:/[\w.\-/]{{1,120}}/)?(?P<command>(?:{_PROGRAM})\b.{{0,300}}?):?$")
+_SECTION = lazy(r"^_{20,}\s*$")
+_SECTION_FILE = lazy(r"^\*\*\* (?P<path>/[^\s*]{1,300})$")
+_SECTION_COMMAND = lazy(rf"^(?:/[\w.\-/]{{1,120}}/)?(?P<command>(?:{_PROGRAM})\b.{{0,300}}?):?$")
 
-_FENCE = re.compile(r"^\s{0,3}(?:`{3,}|~{3,})[\w.+\- ]{0,40}$")
-_TAGS = re.compile(r"</?(?:details|summary|pre|code|br|p|b)(?: open)? ?/?>", re.IGNORECASE)
-_QUOTE = re.compile(r"^(?:> ?)+")
-_NUMBERED = re.compile(r"^\s{0,8}(?P<n>\d{1,7})(?:\t|: ?| ?[|│] ?)")
-_LOG = re.compile(
+_FENCE = lazy(r"^\s{0,3}(?:`{3,}|~{3,})[\w.+\- ]{0,40}$")
+_TAGS = lazy(r"</?(?:details|summary|pre|code|br|p|b)(?: open)? ?/?>", re.IGNORECASE)
+_QUOTE = lazy(r"^(?:> ?)+")
+_NUMBERED = lazy(r"^\s{0,8}(?P<n>\d{1,7})(?:\t|: ?| ?[|│] ?)")
+_LOG = lazy(
     r"^(?P<all>(?:"
     r"(?P<rank>\[rank\d{1,5}\]: ?|\[?default\d{1,4}\]?: ?|\([\w.:+\- ]{1,60}pid=\d{1,9}[^)\n]{0,80}\) ?"
     r"|\[\d{1,4},\d{1,4}\]<std(?:err|out)>: ?|\d{1,4}: )"
@@ -62,7 +63,7 @@ _LOG = re.compile(
     r"|(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?(?: std(?:err|out) [FP])? )"
     r")+)"
 )
-_TABLE = re.compile(
+_TABLE = lazy(
     r"^(?:\+[-=+]{20,}|[|╒╔┌][-=═─|]{10,}|\| NVIDIA-SMI|={10,}NVSMI LOG|Collecting environment info|PyTorch version: )"
 )
 

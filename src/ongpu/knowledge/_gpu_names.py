@@ -3,15 +3,17 @@
 import re
 from functools import cache
 
+from ongpu.lazy import lazy
+
 BRANDS = frozenset({"geforce", "tesla", "quadro", "grid"})
 # Words that tell nothing about the chip.
 _NOISE = frozenset({"nvidia", "corporation", "r", "tm", "gpu", "gpus", "graphics", "card", "adapter", "device", "series"})
 _NOISE |= {"generation", "with", "design", "edition", "workstation", "founders", "gaming", "oc", "jetson", "module"}
 _ALIKE = {"laptop": "mobile", "notebook": "mobile", "maxq": "max q", "pci": "pcie", "express": "pcie"}
-_MEMORY = re.compile(r"\d+gb?|hbm\d\w?|gddr\d\w?|sxm\d?|\d+[qcab]|\dg")  # may be missing from the table: dropped when unknown
-_DIGIT = re.compile(r"\d")
+_MEMORY = lazy(r"\d+gb?|hbm\d\w?|gddr\d\w?|sxm\d?|\d+[qcab]|\dg")  # may be missing from the table: dropped when unknown
+_DIGIT = lazy(r"\d")
 _NAMES = frozenset({"titan", "thor", "orin", "xavier", "nano"})  # models without a number
-_CHIP = re.compile(r"(?!gb[23]00|gh200)(?:g[abfhkmpv]\d{3}|tu\d{3}|ad\d{3}|g[abkmpv]\d{2}b|gk20a)[a-z]{0,3}")
+_CHIP = lazy(r"(?!gb[23]00|gh200)(?:g[abfhkmpv]\d{3}|tu\d{3}|ad\d{3}|g[abkmpv]\d{2}b|gk20a)[a-z]{0,3}")
 
 # A model in prose. Names of four digits or letters that mean other things as well need a word beside them.
 _PROSE = r"""(?<![\w.-])(?:

@@ -1,11 +1,11 @@
 """The rows of the GPU table: architectures, chips and models."""
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
 from ongpu.knowledge._tables import rows, table
 from ongpu.knowledge._versions import capability_numbers
+from ongpu.lazy import dataclass
 
 OpenModules = Literal["required", "supported", "unsupported"]
 

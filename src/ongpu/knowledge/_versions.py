@@ -2,9 +2,11 @@
 
 import re
 
+from ongpu.lazy import lazy
+
 # A tag such as cu118 or cu1210 in a wheel's name: the last digit is the minor version.
-_BUILD = re.compile(r"cu(\d{1,2})(\d)", re.IGNORECASE)
-_NUMBERS = re.compile(r"v?(\d{1,9}(?:\.\d{1,9})*)", re.IGNORECASE)
+_BUILD = lazy(r"cu(\d{1,2})(\d)", re.IGNORECASE)
+_NUMBERS = lazy(r"v?(\d{1,9}(?:\.\d{1,9})*)", re.IGNORECASE)
 
 
 def numbers(version: str) -> tuple[int, ...]:

@@ -74,7 +74,7 @@ FIRST_OF = {  # architecture as error lines name it -> its first compute capabil
     "h100": "9.0", "blackwell": "10.0",
 }  # fmt: skip
 _CAPS = ("cap", "cap2", "sm", "sm2", "hex")
-_CARDS = ("card", "card2")
+_CARDS = ("card", "card2", "card3")
 
 
 def told(groups: Iterable[Mapping[str, str]]) -> tuple[str | None, str | None, tuple[str, ...], str | None]:

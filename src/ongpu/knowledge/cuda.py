@@ -1,12 +1,12 @@
 """CUDA and drivers: which driver runs which CUDA, which toolkit and which driver know which GPU."""
 
-from dataclasses import dataclass
 from datetime import date
 from functools import cache
 
 from ongpu.knowledge._tables import rows, table
 from ongpu.knowledge._versions import capability_numbers, cuda_numbers, numbers
 from ongpu.knowledge.gpus import OpenModules, architecture
+from ongpu.lazy import dataclass
 
 # Windows numbers its drivers up to this far above the branch: 551 and 552 belong to R550, 475 to R470.
 BRANCH_REACH = 5

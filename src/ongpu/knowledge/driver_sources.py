@@ -1,8 +1,8 @@
 """Where a distribution gets its NVIDIA driver from."""
 
-from dataclasses import dataclass
 
 from ongpu.knowledge._tables import table
+from ongpu.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +14,7 @@ class DriverSource:
     branches: tuple[str, ...] = ()
     version: str | None = None
     need: str | None = None
+    need_zh: str | None = None
     memory: bool = False
 
 

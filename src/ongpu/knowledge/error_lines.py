@@ -8,15 +8,18 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from ongpu.lazy import lazy
+
 TABLES = Path(__file__).parent / "symptoms"
+PRINTED = ("benign", "container", "driver", "hardware", "libraries", "system")  # tables, in the order of their names
 _DIGITS = b"0123456789"
 _FOLD = bytes(c + 32 if 65 <= c <= 90 else c if 97 <= c <= 122 or c >= 128 or c == 10 else 32 for c in range(256))
 # "[name]", "has = ...", "re = ..." each on a line of its own; whatever else stands in a table is left to tomllib.
-_ENTRY = re.compile(
+_ENTRY = lazy(
     r"\[(?P<name>[\w-]+)\]\nhas = (?P<has>[\"\[][^\n]*[\"\]])\n"
     r"(?:re = (?:'''(?P<quoted>[^\n]*?)'''(?!')|'(?!')(?P<plain>[^'\n]*)'|(?P<double>\"(?!\")[^\n]*\"))[ ]*\n)?(?=\n|\[|#|\Z)"
 )
-_IGNORED = re.compile(r"(?:#[^\n]*)?\n")
+_IGNORED = lazy(r"(?:#[^\n]*)?\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +72,20 @@ def parse_toml(text: str) -> list[Symptom]:
     return found
 
 
-@cache
 def table() -> tuple[Symptom, ...]:
     """All symptoms, from one TOML file per layer."""
-    return tuple(s for path in sorted(TABLES.glob("*.toml")) for s in parse(path.read_text("utf-8")))
+    return tuple(symptom for path in sorted(TABLES.glob("*.toml")) for symptom in layer(path))
+
+
+def printed() -> tuple[Symptom, ...]:
+    """Those that the kernel and the driver can print: not what people tell, nor what Python does."""
+    return tuple(symptom for name in PRINTED for symptom in layer(TABLES / f"{name}.toml") if not symptom.name.endswith("-told"))
+
+
+@cache
+def layer(path: Path) -> tuple[Symptom, ...]:
+    """The symptoms of one table."""
+    return tuple(parse(path.read_text("utf-8")))
 
 
 def fold(text: bytes) -> bytes:

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 
 from ongpu.knowledge._tables import rows, table
+from ongpu.lazy import dataclass
 
 FAMILIES = ("cuda", "nvml", "cublas", "cudnn9", "cudnn8", "cusparse", "cusolver", "cufft", "nccl")
 OLD_RUNTIME = "cuda before 10.1"

@@ -5,9 +5,10 @@ from datetime import date
 from functools import cache
 
 from ongpu.knowledge._tables import FOLDER
+from ongpu.lazy import lazy
 
 MAX_AGE_DAYS = 180
-_CHECKED = re.compile(r'^checked = "(\d{4}-\d{2}-\d{2})"', re.MULTILINE)
+_CHECKED = lazy(r'^checked = "(\d{4}-\d{2}-\d{2})"', re.MULTILINE)
 
 
 @cache

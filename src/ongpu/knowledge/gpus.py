@@ -97,7 +97,7 @@ def model(name: str) -> Model | None:
     if not fit or compute_capability(asked) is None:
         return None
     fit = [one for one in fit if not one.laptop] or fit
-    same = {f.name: getattr(fit[0], f.name) for f in fields(Model)}
+    same = {f.name: getattr(fit[0], f.name) for f in fields(fit[0])}
     for key, value in same.items():
         if any(getattr(one, key) != value for one in fit):
             same[key] = None

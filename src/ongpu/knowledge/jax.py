@@ -1,11 +1,11 @@
 """JAX releases and their CUDA plugins."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 
 from ongpu.knowledge._tables import table
 from ongpu.knowledge._versions import numbers
+from ongpu.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)

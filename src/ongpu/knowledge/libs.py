@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from ongpu.knowledge._tables import table
+from ongpu.lazy import dataclass, lazy
 
-_LINUX = re.compile(r"(?P<stem>lib[\w+-]+?)(?:-[0-9a-f]{8})?\.so(?:\.(?P<number>\d+(?:\.\d+)*))?", re.ASCII)
-_WINDOWS = re.compile(r"(?P<stem>[\w-]+?)(?:64)?(?:_(?P<number>\d+)(?:_\d+)?)?\.dll", re.ASCII | re.IGNORECASE)
+_LINUX = lazy(r"(?P<stem>lib[\w+-]+?)(?:-[0-9a-f]{8})?\.so(?:\.(?P<number>\d+(?:\.\d+)*))?", re.ASCII)
+_WINDOWS = lazy(r"(?P<stem>[\w-]+?)(?:64)?(?:_(?P<number>\d+)(?:_\d+)?)?\.dll", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
 """Which host compilers nvcc accepts."""
 
-from dataclasses import dataclass
 from functools import cache
 
 from ongpu.knowledge._tables import rows, table
 from ongpu.knowledge._versions import cuda_numbers, numbers
+from ongpu.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,13 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Any
 
-from packaging.specifiers import SpecifierSet
-from packaging.version import InvalidVersion, Version
-
 from ongpu.knowledge._tables import table
 from ongpu.knowledge._versions import numbers
+from ongpu.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +91,9 @@ def torch_ok(name: str, version: str, torch: str) -> bool | None:
     spec = torch_spec(name, version)
     if spec is None:
         return None
+    from packaging.specifiers import SpecifierSet  # loaded only here: few machines hold such a package
+    from packaging.version import InvalidVersion, Version
+
     try:
         return SpecifierSet(spec).contains(Version(Version(torch.strip()).public), prereleases=True)
     except InvalidVersion:

@@ -1,11 +1,12 @@
 """TensorFlow releases: CUDA, cuDNN, Python versions, and where the GPU works at all."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 
 from ongpu.knowledge._tables import table
 from ongpu.knowledge._versions import numbers
+from ongpu.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@
 import difflib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ongpu.knowledge import card_fit, cuda, errors, gpus, libs, xids
 from ongpu.knowledge._tables import table
+from ongpu.lazy import dataclass, lazy
 
 LONGEST = 60  # characters of a term
 _FAMILY = {
@@ -42,7 +42,7 @@ _PRINTED = {
     ("nvml", 15): "GPU is lost", ("nvml", 12): "NVML Shared Library Not Found", ("nvml", 4): "Insufficient Permissions",
 }  # fmt: skip
 UNAMBIGUOUS = 35  # from this number on, a bare number is most likely CUDA's of today
-_NUMBERED = re.compile(
+_NUMBERED = lazy(
     r"(?P<family>s?xid|cuda|cu|nvml|cublas|cudnn|cusparse|cusolver|cufft|nccl|cudaerror|curesult)?"
     r"[\s_:#=-]{0,3}(?:error|status|code|err|错误|错误码)?[\s_:#=(-]{0,3}(?P<number>\d{1,5}|0x[0-9a-f]{1,4})\)?",
     re.IGNORECASE,

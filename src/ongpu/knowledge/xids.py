@@ -1,10 +1,10 @@
 """Xid and SXid codes of the kernel log: meaning, whose fault, and what to do."""
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
 from ongpu.knowledge._tables import rows, table
+from ongpu.lazy import dataclass
 
 Category = Literal["app", "driver", "hardware", "unclear"]
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import platform
 import sys
 
 
@@ -11,13 +10,13 @@ def main():  # type: () -> None
     print(
         json.dumps(
             {
-                "version": platform.python_version(),
+                "version": sys.version.split()[0],
                 "executable": sys.executable,
                 "prefix": sys.prefix,
                 "base_prefix": getattr(sys, "base_prefix", sys.prefix),
                 "path": [os.path.abspath(p) for p in sys.path if p or p == ""],
                 "platform": sys.platform,
-                "machine": platform.machine(),
+                "machine": os.uname().machine if hasattr(os, "uname") else os.environ.get("PROCESSOR_ARCHITECTURE", ""),
                 "conda": os.path.isdir(os.path.join(sys.prefix, "conda-meta")),
                 "bits": 64 if sys.maxsize > 2**32 else 32,
                 "cwd": os.getcwd(),

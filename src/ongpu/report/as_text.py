@@ -1,12 +1,13 @@
 """The answer for a terminal: the chain, then for each cause its slug, what, why, grounds and remedy."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ongpu.model import Finding, Report, Risk, Severity, Verdict
 from ongpu.report import words
 from ongpu.report.chain import chain
 from ongpu.report.layout import paint, width_of, wrap
 from ongpu.report.recipes import commands
+from ongpu.report.selection import shown
 from ongpu.report.words import word
 
 MARKS = {
@@ -23,17 +24,16 @@ def render(report: Report, lang: str = "en", everything: bool = False, *, width:
     lines: list[str] = []
     if links:
         lines += [*_chain(report, lang, width, colour), ""]
-    shown = [*report.findings, *(report.hidden if everything else ())]
-    for finding, others in _alike(shown):
+    findings, harmless = shown(report, everything, live=links)
+    for finding, others in _alike(findings):
         lines += [*_finding(report, finding, others, lang, everything, width, colour), ""]
     if report.verdict is Verdict.CLEAR:
-        asked = sum(o.asked for o in report.outcomes)
-        lines += [paint(word("clear", lang), "green", colour), *wrap(word("clear_detail", lang, count=asked), width)]
+        lines += [paint(word("clear", lang), "green", colour), *wrap(word("clear_detail", lang), width)]
     elif report.verdict is Verdict.UNKNOWN:
         lines += [paint(word("unknown", lang), "yellow", colour)]
-        if not report.unknown and not shown:
+        if not report.unknown and not report.findings:
             lines += wrap(word("unknown_detail", lang), width)
-    lines += _loose_ends(report, lang, everything, width, colour)
+    lines += _loose_ends(report, lang, everything, width, colour, harmless)
     while lines and not lines[-1]:
         lines.pop()
     return "\n".join(lines)
@@ -50,7 +50,7 @@ def _chain(report: Report, lang: str, width: int, colour: bool) -> Iterator[str]
         yield from (" " * (pad + 6) + line for line in text[1:])
 
 
-def _alike(findings: list[Finding]) -> Iterator[tuple[Finding, list[Finding]]]:
+def _alike(findings: Sequence[Finding]) -> Iterator[tuple[Finding, list[Finding]]]:
     """Findings of one rule and the same words for several subjects (8 GPUs with one fault): told once."""
     groups: dict[tuple[object, ...], list[Finding]] = {}
     for finding in findings:
@@ -64,8 +64,7 @@ def _finding(
     report: Report, finding: Finding, others: list[Finding], lang: str, everything: bool, width: int, colour: bool
 ) -> Iterator[str]:
     text, weight = finding.text(lang), finding.weight
-    sure = "" if finding.certainty.name == "CERTAIN" else f" ({words.certainty(finding.certainty, lang)})"
-    yield paint(f"{words.severity(weight, lang)}: {finding.slug}{sure}", COLOURS[weight], colour)
+    yield paint(words.headline(weight, finding.slug, finding.certainty, lang), COLOURS[weight], colour)
     title = wrap(text.title, width - 4)
     mark = "  i " if weight is Severity.NOTE else "  x "
     yield from ((mark if i == 0 else "    ") + paint(line, "bold", colour) for i, line in enumerate(title))
@@ -91,17 +90,18 @@ def _finding(
     for command in commands(finding, report, lang):
         yield f"{' ' * indent}$ {command.run}   {paint(f'[{words.risk(command.risk, lang)}]', RISKS[command.risk], colour)}"
         if everything and command.undo:
-            yield from (" " * indent + "  " + line for line in wrap(f"{word('undo', lang)}: {command.undo}", width - indent - 2))
+            undo = word("undo", lang) + words.colon(lang) + command.undo
+            yield from (" " * indent + "  " + line for line in wrap(undo, width - indent - 2))
 
 
-def _loose_ends(report: Report, lang: str, everything: bool, width: int, colour: bool) -> Iterator[str]:
+def _loose_ends(report: Report, lang: str, everything: bool, width: int, colour: bool, harmless: int) -> Iterator[str]:
     """What could not be told, read or judged: never silently dropped."""
     told: set[str] = set()
     for outcome in report.unknown:
         if outcome.because in told or (report.verdict is Verdict.FOUND and not everything and len(told) >= 2):
             continue
         told.add(outcome.because)
-        yield from wrap(paint(word("could_not_tell", lang, what=outcome.because), "yellow", colour), width)
+        yield from wrap(paint(word("could_not_tell", lang, what=words.because(outcome.because, lang)), "yellow", colour), width)
         if outcome.settle:
             yield f"    {word('settle', lang)} {'; '.join(outcome.settle[:2])}"
     for outcome in report.outcomes:
@@ -109,6 +109,8 @@ def _loose_ends(report: Report, lang: str, everything: bool, width: int, colour:
             because = outcome.because if everything else outcome.because.strip().splitlines()[-1]
             yield word("crashed", lang, slug=outcome.rule.slug, because=because)
     if everything or report.verdict is Verdict.UNKNOWN:
-        yield from (word("not_read", lang, source=u.source, because=u.because) for u in report.unread)
+        yield from (word("not_read", lang, source=u.source, because=words.because(u.because, lang)) for u in report.unread)
     if report.hidden and not everything:
-        yield paint(word("hidden", lang, count=len(report.hidden)), "dim", colour)
+        yield paint(words.count("hidden", len(report.hidden), lang), "dim", colour)
+    if harmless:
+        yield paint(words.count("harmless", harmless, lang), "dim", colour)

@@ -10,6 +10,7 @@ from ongpu.facts.hardware import Gpus, Pci
 from ongpu.facts.libraries import Loader, Toolkit
 from ongpu.facts.system import Processes
 from ongpu.model import Certainty, Layer, Report, Severity, Verdict
+from ongpu.report.words import bracketed
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +52,15 @@ def _words(report: Report, layer: Layer, lang: str) -> str:
     elif layer is Layer.DRIVER:
         driver = report.fact(Driver)
         if driver and (driver.version or driver.module):
-            parts.append(driver.version or driver.module or "")
-            if driver.cuda:
-                parts.append(("最高支持 CUDA " if zh else "runs CUDA up to ") + driver.cuda)
+            cuda = bracketed(f"CUDA {driver.cuda}", "zh" if zh else "en") if driver.cuda else ""
+            parts.append((driver.version or driver.module or "") + cuda)
     elif layer is Layer.LIBRARIES:
         loader, toolkit = report.fact(Loader), report.fact(Toolkit)
         if loader and loader.loaded:
             held = len(loader.loaded) - len(loader.missing())
             parts.append(f"{held}/{len(loader.loaded)} " + ("个 CUDA 库可解析" if zh else "CUDA libraries resolve"))
         if toolkit and (toolkit.nvcc or toolkit.installed):
-            parts.append(f"nvcc {toolkit.nvcc}" if toolkit.nvcc else ", ".join(toolkit.installed[:2]))
+            parts.append(f"nvcc {toolkit.nvcc}" if toolkit.nvcc else ("、" if zh else ", ").join(toolkit.installed[:2]))
     elif layer is Layer.FRAMEWORK:
         parts = _frameworks(report, zh)
     elif layer is Layer.ENVIRONMENT:
@@ -72,7 +72,7 @@ def _words(report: Report, layer: Layer, lang: str) -> str:
         container = report.fact(Container)
         if container and container.inside is not None:
             outside = "不在容器中" if zh else "not in a container"
-            parts.append((container.runtime or "container") if container.inside else outside)
+            parts.append((container.runtime or ("容器" if zh else "container")) if container.inside else outside)
     elif layer is Layer.SYSTEM:
         machine, processes = report.fact(Machine), report.fact(Processes)
         if machine and machine.system:
@@ -81,8 +81,9 @@ def _words(report: Report, layer: Layer, lang: str) -> str:
             if machine.wsl:
                 parts.append(f"WSL{machine.wsl}")
         if processes and processes.processes:
-            parts.append(f"{len(processes.processes)} " + ("个 GPU 进程" if zh else "processes on the GPUs"))
-    return ", ".join(parts)
+            count = len(processes.processes)
+            parts.append(f"{count} 个 GPU 进程" if zh else f"{count} process{'' if count == 1 else 'es'} on the GPUs")
+    return ("，" if zh else ", ").join(parts)
 
 
 def _cards(report: Report, zh: bool) -> list[str]:
@@ -90,13 +91,14 @@ def _cards(report: Report, zh: bool) -> list[str]:
     if gpus and gpus.gpus:
         names: dict[str, int] = {}
         for gpu in gpus.gpus:
-            names[gpu.name or "?"] = names.get(gpu.name or "?", 0) + 1
+            name = gpu.name or "GPU"
+            names[name] = names.get(name, 0) + 1
         return [f"{count} x {name}" for name, count in names.items()]
     if pci and pci.complete:
         cards = pci.nvidia()
         if not cards:
             return ["PCI 总线上没有 NVIDIA 显卡" if zh else "no NVIDIA card on the PCI bus"]
-        return [f"{len(cards)} " + ("块 NVIDIA 显卡在 PCI 总线上" if zh else "NVIDIA card(s) on the PCI bus")]
+        return [f"{len(cards)} " + ("块 NVIDIA 显卡在 PCI 总线上" if zh else f"NVIDIA card{'' if len(cards) == 1 else 's'} on the PCI bus")]
     return list(gpus.all_names()[:3]) if gpus else []
 
 
@@ -104,7 +106,7 @@ def _frameworks(report: Report, zh: bool) -> list[str]:
     parts = []
     torch, tensorflow, jax = report.fact(Torch), report.fact(TensorFlow), report.fact(Jax)
     if torch and torch.version:
-        build = "" if torch.cuda is None else f" (CUDA {torch.cuda})" if torch.cuda else " (CPU)"
+        build = "" if torch.cuda is None else bracketed(f"CUDA {torch.cuda}" if torch.cuda else "CPU", "zh" if zh else "en")
         parts.append(f"torch {torch.version.partition('+')[0]}{build}")
     if tensorflow and tensorflow.version:
         parts.append(f"tensorflow {tensorflow.version}")
@@ -114,7 +116,8 @@ def _frameworks(report: Report, zh: bool) -> list[str]:
     if ort and ort.version:
         parts.append(f"onnxruntime {ort.version}")
     if packages and packages.complete and not parts:
-        parts.append("没有安装框架" if zh else "no framework is installed")
+        where = python.executable if python else None
+        return [("没有安装框架" if zh else "no framework is installed") + (("：" if zh else " in ") + where if where else "")]
     if python and python.executable:
-        parts.append(("于 " if zh else "in ") + python.executable)
+        parts.append(("位于 " if zh else "in ") + python.executable)
     return parts

@@ -1,11 +1,16 @@
 """Columns, colours and line breaks of a terminal; Chinese characters are two columns wide and break anywhere."""
 
-import re
 from unicodedata import combining, east_asian_width
+
+from ongpu.lazy import lazy
 
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1", "dim": "2"}
 _WIDE = r"\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uff60"
-_TOKENS = re.compile(rf"[{_WIDE}][，。；：、！？）》」』”’…]*|\s+|[^\s{_WIDE}]+")
+_OPEN, _CLOSE = "（《「『“‘", "，。；：、！？）》」』”’…"
+# An opening bracket stays with what follows it, a closing one with what stands before.
+_TOKENS = lazy(rf"[{_OPEN}]*(?:[^\s{_WIDE}{_OPEN}{_CLOSE}]+|[{_WIDE}]|[{_OPEN}{_CLOSE}])[{_CLOSE}]*|\s+|[{_OPEN}{_CLOSE}]+")
+
+_SPACES = lazy(r"(\s+)")
 
 
 def width_of(text: str) -> int:
@@ -25,7 +30,7 @@ def wrap(text: str, width: int) -> list[str]:
     lines: list[str] = []
     for paragraph in text.split("\n"):
         line = ""
-        for token in _TOKENS.findall(paragraph):
+        for token in _SPACES.split(paragraph) if paragraph.isascii() else _TOKENS.findall(paragraph):
             if token.isspace():
                 line += " " if line else ""
             elif line and width_of(line) + width_of(token) > width:

@@ -24,13 +24,25 @@ FAMILY = {
 }
 
 
-@cache
 def table() -> Mapping[str, Any]:
     """All recipes, from one TOML file per layer."""
-    found: dict[str, Any] = {}
-    for path in sorted(TABLES.glob("*.toml")):
-        found |= tomllib.loads(path.read_text("utf-8"))
+    return {name: entry for text in _texts() for name, entry in _parsed(text).items()}
+
+
+def recipe_of(name: str) -> Mapping[str, Any]:
+    """One recipe; only the table that holds it is parsed (start-up time)."""
+    found: Mapping[str, Any] = next(_parsed(text)[name] for text in reversed(_texts()) if f"[{name}." in text or f"[{name}]" in text)
     return found
+
+
+@cache
+def _texts() -> tuple[str, ...]:
+    return tuple(path.read_text("utf-8") for path in sorted(TABLES.glob("*.toml")))
+
+
+@cache
+def _parsed(text: str) -> dict[str, Any]:
+    return tomllib.loads(text)
 
 
 def platforms(report: Report) -> tuple[str, ...]:
@@ -52,7 +64,7 @@ def commands(finding: Finding, report: Report, lang: str = "en") -> list[Command
     here = platforms(report)
     found: list[Command] = []
     for fix in finding.fixes:
-        recipe = table()[fix.recipe]
+        recipe = recipe_of(fix.recipe)
         values = {name: str(value) for name, value in {**finding.values, **fix.values}.items() if value not in (None, "", "?")}
         undo = recipe.get("undo", {}).get(lang, "")
         values |= _picked(recipe["command"], values, report)

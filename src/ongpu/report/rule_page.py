@@ -8,7 +8,7 @@ from typing import Any
 
 from ongpu.model import Layer, Rule, Text
 from ongpu.report import words
-from ongpu.report.layout import width_of, wrap
+from ongpu.report.layout import wrap
 
 _HEADS = {
     "what": ("What it is", "是什么"), "why": ("Why it happens", "为什么会这样"), "how": ("How it is detected", "如何发现"), "fix": ("How to fix it", "如何修复"),
@@ -23,8 +23,15 @@ def head(name: str, lang: str) -> str:
 
 
 def plain(text: str) -> str:
-    """A text with its placeholders shown as <name>."""
-    return "".join(part + (f"<{name}>" if name else "") for part, name, _, _ in string.Formatter().parse(text))
+    """A text with its placeholders shown as <name>; words that stand only beside a known value are shown as if it were known."""
+    return "".join(part + _placeholder(name, spec) for part, name, spec, _ in string.Formatter().parse(text))
+
+
+def _placeholder(name: str | None, spec: str | None) -> str:
+    shown = f"<{name}>" if name else ""
+    if spec and ("*" in spec or "|" in spec):
+        return spec.partition("|")[0].replace("*", shown, 1)
+    return "" if spec == ".0" else shown
 
 
 def texts(rule: Rule, lang: str) -> Text:
@@ -53,16 +60,20 @@ def as_dict(rule: Rule, lang: str) -> dict[str, Any]:
     text = texts(rule, lang)
     return {
         "slug": rule.slug, "layer": rule.layer.name.lower(), "severity": rule.severity.name.lower(), "title": plain(text.title),
-        "why": plain(text.why), "fix": plain(text.fix), "needs": needs(rule), "hides": list(rule.hides), "settle": list(rule.settle),
+        "why": plain(text.why), "fix": plain(text.fix), "variants": _variants(rule, lang), "needs": needs(rule), "hides": list(rule.hides), "settle": list(rule.settle),
         "see": list(rule.see),
     }  # fmt: skip
+
+
+def _variants(rule: Rule, lang: str) -> list[dict[str, str]]:
+    shown = [pair[lang == "zh"] for pair in rule.variants.values()]
+    return [{"title": plain(one.title), "why": plain(one.why), "fix": plain(one.fix)} for one in shown]
 
 
 def table(rules: Sequence[Rule], lang: str, markdown: bool = False) -> str:
     """All rules, by layer."""
     lines: list[str] = []
     layer: Layer | None = None
-    pad = max((width_of(rule.slug) for rule in rules), default=0)
     for rule in rules:
         title = plain(texts(rule, lang).title)
         if markdown:
@@ -71,8 +82,7 @@ def table(rules: Sequence[Rule], lang: str, markdown: bool = False) -> str:
         if rule.layer is not layer:
             layer = rule.layer
             lines += ["", words.layer(layer, lang)]
-        first, *rest = wrap(title, 100 - pad)
-        lines += [f"  {rule.slug.ljust(pad)}  {first}", *(" " * (pad + 4) + line for line in rest)]
+        lines += [f"  {rule.slug}", *("      " + line for line in wrap(title, 74))]
     return "\n".join(lines).strip("\n")
 
 
@@ -83,13 +93,24 @@ def _escaped(text: str) -> str:
 def text(rule: Rule, lang: str) -> str:
     """The page for a terminal."""
     words_ = texts(rule, lang)
-    lines = [f"{rule.slug}   ({words.layer(rule.layer, lang)}, {words.severity(rule.severity, lang)})", ""]
+    lines = [rule.slug + words.bracketed(words.layer(rule.layer, lang) + ("，" if lang == "zh" else ", ") + words.severity(rule.severity, lang), lang), ""]
     for name, body in (("what", plain(words_.title)), ("why", plain(words_.why)), ("fix", plain(words_.fix)), ("needs", ", ".join(needs(rule)))):
         lines += [head(name, lang), *("  " + line for line in wrap(body, 78)), ""]
+    if rule.variants:
+        lines.append(head("variants", lang))
+        for english, chinese in rule.variants.values():
+            variant = chinese if lang == "zh" else english
+            for mark, part in (("- ", variant.title), ("  ", variant.why), ("  ", variant.fix)):
+                lines += _marked(mark, wrap(plain(part), 76))
+        lines.append("")
     for name, items in (("settle", rule.settle), ("hides", rule.hides), ("sources", rule.see)):
         if items:
             lines += [head(name, lang), *("  " + item for item in items), ""]
     return "\n".join(lines).rstrip()
+
+
+def _marked(mark: str, lines: Sequence[str]) -> list[str]:
+    return ["  " + (mark if place == 0 else "  ") + line for place, line in enumerate(lines)]
 
 
 def markdown(rule: Rule, lang: str) -> str:
@@ -97,7 +118,7 @@ def markdown(rule: Rule, lang: str) -> str:
     text = texts(rule, lang)
     lines = [
         f"# {rule.slug}", "",
-        f"{head('layer', lang)}: {words.layer(rule.layer, lang)} · {head('severity', lang)}: {words.severity(rule.severity, lang)}", "",
+        head("layer", lang) + words.colon(lang) + words.layer(rule.layer, lang) + " · " + head("severity", lang) + words.colon(lang) + words.severity(rule.severity, lang), "",
         f"## {head('what', lang)}", "", _escaped(plain(text.title)), "",
         f"## {head('why', lang)}", "", _escaped(plain(text.why)), "",
         f"## {head('how', lang)}", "", f"{head('needs', lang)}: " + ", ".join(f"`{need}`" for need in needs(rule)) + ".", "",

@@ -14,13 +14,15 @@ _WORDS = {
     "settle": ("to settle it, run:", "要确定，请运行："),
     "not_read": ("not read: {source}: {because}", "未能读取：{source}：{because}"),
     "crashed": ("the rule {slug} crashed (a bug of ongpu, please report it): {because}", "规则 {slug} 崩溃（ongpu 的缺陷，请反馈）：{because}"),
-    "hidden": (
-        "{count} consequence(s) of the above are hidden; --all shows them",
-        "另有 {count} 条上述问题的连带后果未显示；用 --all 查看",
-    ),
+    "unread_1": ("1 source could not be read", "有 1 处未能读取"),
+    "unread": ("{count} sources could not be read", "有 {count} 处未能读取"),
+    "hidden_1": ("1 consequence of the above is hidden; --all shows it", "另有 1 条上述问题的连带后果未显示；用 --all 查看"),
+    "hidden": ("{count} consequences of the above are hidden; --all shows them", "另有 {count} 条上述问题的连带后果未显示；用 --all 查看"),
+    "harmless_1": ("1 harmless line is explained with --all", "另有 1 处无害的信息；用 --all 查看说明"),
+    "harmless": ("{count} harmless lines are explained with --all", "另有 {count} 处无害的信息；用 --all 查看说明"),
     "more": ("... and {count} more like it: {subjects}", "……同类还有 {count} 处：{subjects}"),
     "clear": ("Nothing wrong was found.", "未发现问题。"),
-    "clear_detail": ("{count} rules were asked, and all that could judge were satisfied.", "共检查 {count} 条规则，凡能判断的均正常。"),
+    "clear_detail": ("All that could be judged is as it should be.", "凡能判断的均正常。"),
     "unknown": ("Could not tell.", "无法判断。"),
     "unknown_detail": (
         "Nothing in the evidence shows a known cause, and nothing shows that all is well.",
@@ -33,6 +35,10 @@ _WORDS = {
     "chain": ("chain", "链路"),
     "examined": ("examined", "检查对象"),
 }  # fmt: skip
+_BECAUSE = (
+    ("nothing in it was recognised", "没有认出任何内容"), ("what the exception means", "这个异常的含义"), ("not found", "不存在"),
+    ("denied", "没有权限"), ("timed out after", "超时："), ("no Python interpreter was found on PATH", "PATH 中找不到 Python 解释器"),
+)  # fmt: skip
 _LAYERS = {
     Layer.HARDWARE: ("hardware", "硬件"), Layer.DRIVER: ("driver", "驱动"), Layer.LIBRARIES: ("libraries", "CUDA 库"),
     Layer.FRAMEWORK: ("framework", "框架"), Layer.ENVIRONMENT: ("environment", "环境变量"), Layer.CONTAINER: ("container", "容器"),
@@ -61,6 +67,37 @@ def severity(value: Severity, lang: str) -> str:
 def certainty(value: Certainty, lang: str) -> str:
     """A certainty's name."""
     return _CERTAINTIES[value][lang == "zh"]
+
+
+def count(name: str, number: int, lang: str) -> str:
+    """A phrase about so many things, in the right number."""
+    return word(f"{name}_1" if number == 1 else name, lang, count=number)
+
+
+def colon(lang: str) -> str:
+    """What stands between a label and its text."""
+    return "：" if lang == "zh" else ": "
+
+
+def headline(weight: Severity, slug: str, sure: Certainty, lang: str) -> str:
+    """ "error: slug (likely)"; a certain finding needs no such word."""
+    told = "" if sure is Certainty.CERTAIN else bracketed(certainty(sure, lang), lang)
+    return severity(weight, lang) + colon(lang) + slug + told
+
+
+def bracketed(text: str, lang: str) -> str:
+    """The text in the language's brackets, set off from what stands before."""
+    return f"（{text}）" if lang == "zh" else f" ({text})"
+
+
+def because(text: str, lang: str) -> str:
+    """Why something was not read or not judged, as the engine and the hosts say it; what is not listed stays as it is."""
+    if lang != "zh":
+        return text
+    for english, chinese in _BECAUSE:
+        if text.startswith(english):
+            return chinese + text[len(english) :]
+    return text
 
 
 def risk(value: Risk, lang: str) -> str:

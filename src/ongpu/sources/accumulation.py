@@ -4,12 +4,13 @@ import re
 from collections.abc import Iterable
 
 from ongpu.facts.accumulation import AccumulationTable
+from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Ref, Source
 
-_SPLIT = re.compile(r"\s*\|\s*|\s{2,}|\t")
-_ACC = re.compile(r"acc|accum", re.IGNORECASE)
-_NUMBER = re.compile(r"^-?\d{1,9}(?:\.\d{1,9})?$")
-_LINE = re.compile(
+_SPLIT = lazy(r"\s*\|\s*|\s{2,}|\t")
+_ACC = lazy(r"acc|accum", re.IGNORECASE)
+_NUMBER = lazy(r"^-?\d{1,9}(?:\.\d{1,9})?$")
+_LINE = lazy(
     r"(?:grad\w*[_ ]acc\w*(?:[_ ]steps)?|accum\w*(?:[_ ]steps)?|ga)\s*[=:"
     r" ]\s*(?P<n>\d{1,5})\b.{0,120}?\bloss\b\D{0,12}(?P<loss>\d{1,6}(?:\.\d{1,9})?)",
     re.IGNORECASE,

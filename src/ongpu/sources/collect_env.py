@@ -9,54 +9,55 @@ from ongpu.facts.environment import Machine
 from ongpu.facts.framework import Jax, Python, TensorFlow, Torch
 from ongpu.facts.hardware import Gpu, Gpus
 from ongpu.facts.libraries import Toolkit
+from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Ref, Source
 
-_TORCH = re.compile(
+_TORCH = lazy(
     r"^[ \t\-*|]*(?:PyTorch|Torch)(?:[ _]version)?(?: \(GPU\?\))?[ \t]*[:=|]?[ "
     r"\t]*(?P<v>\d+\.\d+[\w.+]*)(?:[ \t]*\((?P<gpu>True|False|NA|cuda available: \w+)\))?",
     re.IGNORECASE | re.MULTILINE,
 )
-_BUILT = re.compile(
+_BUILT = lazy(
     r"CUDA used to build (?:PyTorch|torch)[ \t]*:[ \t]*(?P<v>\d{1,2}\.\d{1,2}|None|N/A|Could not "
     r"collect)",
     re.IGNORECASE,
 )
-_HIP = re.compile(r"ROCM used to build PyTorch[ \t]*:[ \t]*(?P<v>[\d.]+[\w.\-]*|None|N/A)", re.IGNORECASE)
-_AVAILABLE = re.compile(
+_HIP = lazy(r"ROCM used to build PyTorch[ \t]*:[ \t]*(?P<v>[\d.]+[\w.\-]*|None|N/A)", re.IGNORECASE)
+_AVAILABLE = lazy(
     r"^[ \t\-*]*(?:Is )?CUDA available[ \t]*:[ \t]*(?P<v>Yes|No|True|False)\b", re.IGNORECASE | re.MULTILINE
 )
-_RUNTIME = re.compile(r"CUDA runtime version[ \t]*:[ \t]*(?P<v>\d{1,2}\.\d{1,2})(?:\.\d+)*", re.IGNORECASE)
-_GPU = re.compile(
+_RUNTIME = lazy(r"CUDA runtime version[ \t]*:[ \t]*(?P<v>\d{1,2}\.\d{1,2})(?:\.\d+)*", re.IGNORECASE)
+_GPU = lazy(
     r"^[ \t\-*]*GPU (?P<n>\d{1,2})[ \t]*:[ \t]*(?P<v>[^\n(]{3,80}?)(?:[ \t]*\(UUID: "
     r"(?P<uuid>GPU-[\w\-]+)\))?[ \t]*$",
     re.MULTILINE,
 )
-_GPU_TYPE = re.compile(r"^[ \t\-*]*GPU type[ \t]*:[ \t]*(?P<v>[^\n]{3,80})$", re.MULTILINE | re.IGNORECASE)
-_DRIVER = re.compile(r"Nvidia driver version[ \t]*:[ \t]*(?P<v>\d{3}\.\d{2,3}(?:\.\d{2})?)", re.IGNORECASE)
-_CUDNN = re.compile(
+_GPU_TYPE = lazy(r"^[ \t\-*]*GPU type[ \t]*:[ \t]*(?P<v>[^\n]{3,80})$", re.MULTILINE | re.IGNORECASE)
+_DRIVER = lazy(r"Nvidia driver version[ \t]*:[ \t]*(?P<v>\d{3}\.\d{2,3}(?:\.\d{2})?)", re.IGNORECASE)
+_CUDNN = lazy(
     r"cuDNN version[ \t]*:[ \t]*(?:Probably one of the "
     r"following:\s*)?[^\n]*?libcudnn\w*\.so\.(?P<v>\d{1,2}\.\d{1,2}\.\d{1,2})",
     re.IGNORECASE,
 )
-_GCC = re.compile(r"GCC version[ \t]*:[ \t]*(?:\([^)\n]*\)[ \t]*)?(?P<v>\d{1,2}\.\d{1,2}(?:\.\d{1,2})?)", re.IGNORECASE)
-_PYTHON = re.compile(r"Python version[ \t]*:[ \t]*(?P<v>[23]\.\d{1,2}(?:\.\d{1,2})?)", re.IGNORECASE)
-_HF_TF = re.compile(
+_GCC = lazy(r"GCC version[ \t]*:[ \t]*(?:\([^)\n]*\)[ \t]*)?(?P<v>\d{1,2}\.\d{1,2}(?:\.\d{1,2})?)", re.IGNORECASE)
+_PYTHON = lazy(r"Python version[ \t]*:[ \t]*(?P<v>[23]\.\d{1,2}(?:\.\d{1,2})?)", re.IGNORECASE)
+_HF_TF = lazy(
     r"Tensorflow version(?: \(GPU\?\))?[ \t]*:[ \t]*(?P<v>\d+\.\d+[\w.]*)[ \t]*\((?P<gpu>True|False)\)", re.IGNORECASE
 )
-_HF_JAX = re.compile(r"Flax version \(CPU\?/GPU\?/TPU\?\)[ \t]*:[ \t]*[\d.]+ \((?P<v>cpu|gpu|tpu)\)", re.IGNORECASE)
-_PLATFORM = re.compile(r"Platform[ \t]*:[ \t]*(?P<v>(?:Linux|Windows|macOS|Darwin)[\w.\-+]*)", re.IGNORECASE)
-_YOLO = re.compile(
+_HF_JAX = lazy(r"Flax version \(CPU\?/GPU\?/TPU\?\)[ \t]*:[ \t]*[\d.]+ \((?P<v>cpu|gpu|tpu)\)", re.IGNORECASE)
+_PLATFORM = lazy(r"Platform[ \t]*:[ \t]*(?P<v>(?:Linux|Windows|macOS|Darwin)[\w.\-+]*)", re.IGNORECASE)
+_YOLO = lazy(
     r"(?:Python-(?P<py>[\d.]+) )?torch-(?P<v>\d+\.\d+[\w.+]*)(?:[ ]+(?P<dev>CPU|CUDA:\d)(?: "
     r"\((?P<name>[^,)\n]{3,60}))?)?",
     re.IGNORECASE,
 )
-_COMFY = re.compile(r"pytorch version[ \t]*:[ \t]*(?P<v>\d+\.\d+[\w.+]*)", re.IGNORECASE)
-_DEVICE = re.compile(
+_COMFY = lazy(r"pytorch version[ \t]*:[ \t]*(?P<v>\d+\.\d+[\w.+]*)", re.IGNORECASE)
+_DEVICE = lazy(
     r"^[ \t]*(?:\[[^\]\n]*\] ?)?Device(?: name)?[ \t]*:[ \t]*(?P<v>cpu|"
     r"cuda(?::\d+)?[ ]+(?P<name>[^:\n]{3,60}))",
     re.MULTILINE,
 )
-_ENOUGH = re.compile(
+_ENOUGH = lazy(
     r"CUDA used to build|Is CUDA available|PyTorch version \(GPU\?\)|Collecting environment information|"
     r"torch-\d+\.\d+|pytorch version:|^Torch \d|"
     r"GPU models and configuration|CUDA runtime version|Device: (?:cpu|cuda)|GPU \d: ",
@@ -92,7 +93,7 @@ def read(evidence: Evidence) -> Iterable[Fact]:
         if built and cuda is None and "not" not in built["v"].lower():
             cuda = built["v"] if built["v"][0].isdigit() else ""
         usable = available["v"].lower() in ("yes", "true") if available else None
-        if torch and usable is None and torch.re is _TORCH and torch["gpu"] in ("True", "False"):
+        if torch and usable is None and torch.re.pattern == _TORCH.pattern and torch["gpu"] in ("True", "False"):
             usable = torch["gpu"] == "True"
         if usable is None and yolo and yolo["dev"]:
             usable = yolo["dev"].upper() != "CPU"

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 
 from ongpu.facts.environment import Commands, Ran
+from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Ref, Source
 
 MAX_RAN = 200
@@ -35,7 +36,7 @@ apt-cache xhost ulimit sysctl
 """
 _MAYBE = frozenset(_MAYBE_TEXT.split())
 _ENGLISH = ("python", "python3", "python2", "pip", "pip3", "conda", "ray", "make", "snap", "ollama", "git", "docker")
-_PROSE = re.compile(
+_PROSE = lazy(
     r"(?:is|are|was|were|has|have|had|and|or|with|without|does|doesn'?t|did|didn'?t|can|can'?t|could|cannot|will|would|should|version|versions|says?|"
     r"shows?|showed|prints?|gives?|works?|worked|fails?|failed|seems?|not|reports?|returns?|returned|output|error|errors|on|in|from|image|images|"
     r"container|containers|environment|itself|only|also|inside|outside|host|script|code|still|=|:|->|package|command|lists|sees|driver|:.*|"
@@ -43,16 +44,16 @@ _PROSE = re.compile(
     re.IGNORECASE,
 )
 # "$ ", "# ", "user@host:~$ ", "(env) ", "[root@host x]# ", "PS C:\x> ", "C:\x>", "In [3]: !", "%%bash" cells' "!"
-_PROMPT = re.compile(
+_PROMPT = lazy(
     r"^[ \t]{0,8}(?:[-*] )?(?:\([\w.\-]{1,40}\)[ \t]?)*(?:(?:\[?[\w.\-]{1,40}@[\w.\-]{1,60}[^\n$#%>]{0,120})[$#%>][ \t]?|[\w.\-/~]{0,40}\$[ \t]+|[%>#+][ \t]+"
     r"|PS [A-Za-z]:[^\n>]{0,120}>[ \t]?|[A-Za-z]:\\[^\n>]{0,120}>[ \t]?|(?:In ?\[\d*\]:[ \t]*)?!|\$(?=docker|sudo|nvidia|kubectl|pip)|RUN[ \t]+|ExecStart=-?)"
 )
-_TICKS = re.compile(r"`{1,3}(?P<command>[^`\n]{3,600})`{1,3}")
-_ASSIGN = re.compile(r"^[A-Za-z_][A-Za-z0-9_]{0,60}=.*$", re.DOTALL)
+_TICKS = lazy(r"`{1,3}(?P<command>[^`\n]{3,600})`{1,3}")
+_ASSIGN = lazy(r"^[A-Za-z_][A-Za-z0-9_]{0,60}=.*$", re.DOTALL)
 _WRAPPERS = frozenset(("sudo", "env", "time", "nohup", "exec", "command", "stdbuf", "unbuffer", "watch", "timeout", "nice", "ionice", "doas"))
 _VALUED = {"sudo": ("-u", "-g", "-h", "-p"), "env": ("-u",), "watch": ("-n",), "nice": ("-n",), "timeout": ("-k", "-s"), "ionice": ("-c", "-n")}
 _OPERATORS = frozenset(("|", "||", "&&", ";", "&", "|&", ";;"))
-_COMMENT = re.compile(r"\s#\s.*$")
+_COMMENT = lazy(r"\s#\s.*$")
 
 
 def split(text: str) -> list[str]:

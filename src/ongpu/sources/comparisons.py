@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterable, Iterator
 
 from ongpu.facts.comparisons import Comparisons, Timing
+from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Ref, Source
 
 MAX_TIMINGS = 60
 _TIME = r"(?P<n>\d{1,7}(?:\.\d{1,12})?)\s?(?P<u>ms|milliseconds|us|µs|s|sec|secs|seconds|min|minutes|h|hours)?"
-_RATE = re.compile(
+_RATE = lazy(
     r"(?P<n>\d{1,9}(?:\.\d{1,6})?)\s?(?:it|img|imgs|images?|im|samples?|fps|frames|tokens?|tok|steps?|examples?)"
     r"(?:/s(?:ec)?\b|(?: per second)\b|\b(?=/))"
 )
@@ -23,21 +24,22 @@ _HALF = (
     r"|mixed precision"
 )
 _TOKEN = rf"(?:{_GPU}|{_CPU}|{_SINGLE}|{_HALF})"
-_AFTER = re.compile(
+_AFTER = lazy(
     rf"(?P<t>{_TOKEN})[\"'\]\)]*\s*(?:time|takes|took|run|speed|version|mode|training|inference|only)?"
     rf"\s*(?:is|was|[:=|]|->|-|~|≈|takes|took|about|in){{0,2}}\s*\(?{_TIME}\b"
     r"(?!\s?(?:%|gb|mb|gib|mib|x\b|x \d|core|w\b|mhz))",
     re.IGNORECASE,
 )
-_BEFORE = re.compile(rf"{_TIME}\s*(?:for|on|with|in|using|\()\s*(?:the |a )?(?P<t>{_TOKEN})\b", re.IGNORECASE)
-_PLAIN = re.compile(
+_BEFORE = lazy(rf"{_TIME}(?:\s?/\s?\w{{1,12}}| per \w{{1,12}})?\s*(?:for|on|with|in|using|\()\s*(?:the |a )?(?P<t>{_TOKEN})\b", re.IGNORECASE)
+_PLAIN = lazy(
     rf"(?:took|takes|time|elapsed|duration|cost|wall)\w*\W{{0,4}}(?:is|was)?\s*{_TIME}\b"
     r"|\b(?P<n2>\d{1,7}(?:\.\d{1,9})?)\s?(?P<u2>ms|s|sec|secs|seconds|min|minutes)\b(?!/)",
     re.IGNORECASE,
 )
+_RATES = lazy(r"\bfps\b|(?:it|img|images|samples|tokens|steps|frames|examples)(?:/s| ?per sec)", re.IGNORECASE)
 _UNIT = {"ms": 1e-3, "milliseconds": 1e-3, "us": 1e-6, "µs": 1e-6, "min": 60.0, "minutes": 60.0, "h": 3600.0, "hours": 3600.0}
 _KINDS = {
-    name: re.compile(rf"(?<![\w])(?:{words})", re.IGNORECASE)
+    name: lazy(rf"(?<![\w])(?:{words})", re.IGNORECASE)
     for name, words in (("cpu", _CPU), ("gpu", _GPU), ("single", _SINGLE), ("half", _HALF))
 }
 _NOISE = (
@@ -63,7 +65,8 @@ def _of(line: str, before: str, ref: Ref) -> Iterator[Timing]:
     if len({_kind(token) for token, _, _ in found}) >= 2:
         for token, number, unit in found:
             device, precision = _kind(token)
-            yield Timing(device, precision, _seconds(number, unit), ref)
+            rate = unit is None and float(number) > 0 and _RATES.search(line)
+            yield Timing(device, precision, 1.0 / float(number) if rate else _seconds(number, unit), ref)
         return
     device, precision = _kind(line)
     if not (device or precision) and re.match(r"\s*(?:and |it )?(?:took|takes|time|->)", line, re.IGNORECASE):

@@ -9,6 +9,7 @@ import yaml
 
 from ongpu.facts.container import Container, Kubernetes, Pod, Run
 from ongpu.facts.environment import Variables
+from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Ref, Source
 from ongpu.sources.docker import image_cuda, together
 
@@ -17,14 +18,14 @@ MAX_CUTS = 25  # lines that are cut from its end until it can be read
 MAX_DEPTH = 24
 MAX_KEYS = 2000  # of one mapping
 
-_FROM = re.compile(r"^[ \t]*FROM[ \t]+(?:--platform=\S+[ \t]+)?(?P<image>[\w./:@\-${}]+)", re.MULTILINE)
-_DOCKERFILE = re.compile(r"^[ \t]*(?:RUN|CMD|ENTRYPOINT|ENV|COPY|WORKDIR|ARG|ADD|EXPOSE|USER|SHELL)[ \t]+\S", re.MULTILINE)
-_ENV = re.compile(r"^[ \t]*(?:ENV|ARG)[ \t]+(?P<rest>[A-Za-z_][A-Za-z0-9_]*(?:[ \t]+|=)(?:[^\n\\]|\\\n|\\[^\n])*)", re.MULTILINE)
-_PAIR = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)=(?P<value>\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'\\]*)")
-_START = re.compile(r"^[ \t]*(?:- )?(?:apiVersion|version|services|kind|name|x-[\w-]+|spec|containers|resources|networks|volumes|[\w.-]{1,60}):(?:[ \t].*)?$")
-_QUADLET = re.compile(r"^(?:Image|AddDevice|PodmanArgs|ContainerName|Exec)=", re.MULTILINE)
-GPU_RESOURCE = re.compile(r"^(?:requests\.|limits\.)?(?:[\w.-]+/)(?:[\w.-]*gpu[\w.-]*|mig-[\w.]+|vgpu[\w-]*)$", re.IGNORECASE)
-_NO_TAGS = re.compile(r"\{\{.*?\}\}")
+_FROM = lazy(r"^[ \t]*FROM[ \t]+(?:--platform=\S+[ \t]+)?(?P<image>[\w./:@\-${}]+)", re.MULTILINE)
+_DOCKERFILE = lazy(r"^[ \t]*(?:RUN|CMD|ENTRYPOINT|ENV|COPY|WORKDIR|ARG|ADD|EXPOSE|USER|SHELL)[ \t]+\S", re.MULTILINE)
+_ENV = lazy(r"^[ \t]*(?:ENV|ARG)[ \t]+(?P<rest>[A-Za-z_][A-Za-z0-9_]*(?:[ \t]+|=)(?:[^\n\\]|\\\n|\\[^\n])*)", re.MULTILINE)
+_PAIR = lazy(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)=(?P<value>\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'\\]*)")
+_START = lazy(r"^[ \t]*(?:- )?(?:apiVersion|version|services|kind|name|x-[\w-]+|spec|containers|resources|networks|volumes|[\w.-]{1,60}):(?:[ \t].*)?$")
+_QUADLET = lazy(r"^(?:Image|AddDevice|PodmanArgs|ContainerName|Exec)=", re.MULTILINE)
+GPU_RESOURCE = lazy(r"^(?:requests\.|limits\.)?(?:[\w.-]+/)(?:[\w.-]*gpu[\w.-]*|mig-[\w.]+|vgpu[\w-]*)$", re.IGNORECASE)
+_NO_TAGS = lazy(r"\{\{.*?\}\}")
 
 
 class _Loader(yaml.SafeLoader):

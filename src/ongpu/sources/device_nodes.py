@@ -5,39 +5,41 @@ from collections.abc import Iterable
 from typing import Any
 
 from ongpu.facts.driver import Node, Nodes
+from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Get, Ref, Source
 
 _PATH = (
     r"/?(?:dev/)?(?P<path>nvidia(?:\d{1,3}|ctl|-uvm(?:-tools)?|-modeset|-nvswitch\d*|-nvswitchctl|-nvlink|"
     r"-caps(?:-imex-channels)?|-caps/nvidia-cap\d+)?)"
 )
-_LONG = re.compile(
+_LONG = lazy(
     r"^\s*(?P<mode>[cd][rwxsStT-]{9})[.+@]?\s+\d{1,4}\s+(?P<owner>[\w.$+-]{1,40})\s+(?P<group>[\w.$+ -]{1,"
-    r"40}?)\s+(?P<major>\d{1,5}),\s*(?P<minor>\d{1,5})\s+[^\n/]{3,40}?\s"
+    r"40}?)\s+(?P<major>\d{1,5}),\s*(?P<minor>\d{1,5})\s+(?:[^\n/]{3,40}?\s)??"
     + _PATH + r"(?P<rest>[^\n\w/-][^\n]{0,60})?$",
     re.MULTILINE,
 )
-_NAME = re.compile(r"(?<![\w./'\"’:])/dev/(?P<path>nvidia(?:\d{1,3}|ctl|-uvm(?:-tools)?|-modeset|-nvswitch\d*|"
+_NAME = lazy(r"(?<![\w./'\"’:])/dev/(?P<path>nvidia(?:\d{1,3}|ctl|-uvm(?:-tools)?|-modeset|-nvswitch\d*|"
     r"-nvswitchctl|-nvlink|-caps)):?(?=\s|$)")
-_BARE = re.compile(r"(?<![\w./'\"’:-])(?P<path>nvidia(?:\d{1,3}|ctl|-uvm(?:-tools)?|-modeset|-nvswitch\d*|"
+_BARE = lazy(r"(?<![\w./'\"’:-])(?P<path>nvidia(?:\d{1,3}|ctl|-uvm(?:-tools)?|-modeset|-nvswitch\d*|"
     r"-caps)):?(?=\s|$)")
-_ABSENT = re.compile(
+_ABSENT = lazy(
     r"(?:cannot access|cannot open|stat|lstat|open\w*|failed to stat|find|device|file|access|node|map|\"|"
     r"')\s*:?\s*\(?[\"'‘`]?(?P<path>/dev/nvidia[\w*?\[\]-]*(?:/[\w-]+)?)[\"'’`]?\)?"
     r"\s*(?:[:,]|\()?[^\n]{0,40}?(?:no such file or directory|ENOENT|does not exist|not found|No such file|没有那个文件或目录)",
     re.IGNORECASE,
 )
-_ABSENT_B = re.compile(r"(?P<path>/dev/nvidia[\w*-]*)[\"'’]?\s*(?:is missing|: no such file|: No such file|"
+_ABSENT_B = lazy(r"(?P<path>/dev/nvidia[\w*-]*)[\"'’]?\s*(?:is missing|: no such file|: No such file|"
     r"does(?: not|n't) exist|(?:is )?not (?:there|found|present)|missing)", re.IGNORECASE)
-_LS = re.compile(r"\b(?:ls|find)\b[^|;\n]*(?:/dev/nvidia\*|/dev/\*?nv|/dev/nvid|/dev/?(?:\s|$)[^\n]*\|\s*(?:e|"
+_LS = lazy(r"\b(?:ls|find)\b[^|;\n]*(?:/dev/nvidia\*|/dev/\*?nv|/dev/nvid|/dev/?(?:\s|$)[^\n]*\|\s*(?:e|"
     r"f)?grep\s+(?:-\w+\s+)*[\"']?nv)|\bls\b[^|;\n]*/dev/?\s*$", re.IGNORECASE)
-_ID = re.compile(r"\buid=\d+(?:\((?P<user>[\w.$@\\-]{1,60})\))?\s+gid=\d+(?:\((?P<gid>[\w.$@\\ -]{1,"
+_ID = lazy(r"\buid=\d+(?:\((?P<user>[\w.$@\\-]{1,60})\))?\s+gid=\d+(?:\((?P<gid>[\w.$@\\ -]{1,"
     r"60})\))?(?:\s+groups=(?P<groups>[^\n]{1,2000}))?")
-_GROUPS = re.compile(r"^(?:(?P<user>[\w.-]{1,40}) : )?(?P<groups>[a-z_][\w-]{0,30}(?: [a-z_][\w-]{0,30}){0,60})\s*$", re.MULTILINE)
+_GROUPS = lazy(r"^(?:(?P<user>[\w.-]{1,40}) : )?(?P<groups>[a-z_][\w-]{0,30}(?: [a-z_][\w-]{0,30}){0,60})\s*$", re.MULTILINE)
 
 
 def _nodes(evidence: Evidence) -> list[Node]:
     found: dict[str, Node] = {}
+    gone = {path for path, _ in _absent(evidence)}
     for match in _LONG.finditer(evidence.text):
         path = "/dev/" + match["path"]
         if match["mode"].startswith("d") and "caps" not in path:
@@ -52,6 +54,8 @@ def _nodes(evidence: Evidence) -> list[Node]:
         for pattern in (_NAME, _BARE) if re.search(r"/dev/?\s", command + " ") else (_NAME,):
             for match in pattern.finditer(evidence.text, first):
                 path = "/dev/" + match["path"]
+                if path in gone:
+                    continue
                 found.setdefault(path, Node(path=path, ref=evidence.ref_at(match.start(), "nodes")))
     return list(found.values())[:300]
 

@@ -4,16 +4,17 @@ import re
 from collections.abc import Iterable
 
 from ongpu.facts.driver import Kernel
+from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Source
 
 # "nvidia/535.183.01, 6.1.0-18-amd64, x86_64: installed", "nvidia, 470.86, 5.13.0-21-generic, x86_64: installed", "nvidia/550.54: added"
-_LINE = re.compile(
+_LINE = lazy(
     r"^[ \t]*(?P<name>nvidia[\w-]{0,30})(?:/|, )(?P<version>\d{2,3}\.[\w.~+-]{1,30})(?:, (?P<kernel>\d[\w.+~-]{2,"
     r"80}))?(?:, (?P<arch>\w{3,10}))?\s*:\s*"
     r"(?P<state>added|built|installed|broken)(?P<rest>[^\n]{0,120})$",
     re.MULTILINE,
 )
-_HEADERS = re.compile(
+_HEADERS = lazy(
     r"kernel headers for (?:target )?kernel (?P<a>\S+?)(?: at \S+)? cannot be found|Missing (?P<b>\S+) kernel "
     r"headers for module|"
     r"headers for (?:this|the) kernel (?:\S+ )?do(?:es)? not seem to be installed|linux-headers-(?P<c>[\w.+~-]+) "

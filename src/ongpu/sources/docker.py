@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ongpu.facts.container import Container, Run
+from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Get, Ref, Source
 from ongpu.sources.commands import bare, parse, segments, split
 
@@ -33,42 +34,42 @@ _MONTHLY = (
     ("21.11", "11.5"), ("21.07", "11.4"), ("21.04", "11.3"), ("21.02", "11.2"), ("20.10", "11.1"), ("20.06", "11.0"), ("19.11", "10.2"),
 )
 _IMAGE_CUDA = (
-    re.compile(r"(?:^|/)cuda(?:gl|-dl-base)?:(?P<v>\d{1,2}\.\d)"),
-    re.compile(r"cuda[-_]?(?P<v>\d{1,2}\.\d)"),
-    re.compile(r"[-_:.]cu(?P<major>\d{2})(?P<minor>\d)(?!\d)"),
-    re.compile(r"cuda[-_]?(?P<major>1\d)(?P<minor>\d)(?!\d)"),
+    lazy(r"(?:^|/)cuda(?:gl|-dl-base)?:(?P<v>\d{1,2}\.\d)"),
+    lazy(r"cuda[-_]?(?P<v>\d{1,2}\.\d)"),
+    lazy(r"[-_:.]cu(?P<major>\d{2})(?P<minor>\d)(?!\d)"),
+    lazy(r"cuda[-_]?(?P<major>1\d)(?P<minor>\d)(?!\d)"),
 )
-_NGC = re.compile(r"nvcr\.io/nvidia/[\w\-]+:(?P<v>\d\d\.\d\d)-")
+_NGC = lazy(r"nvcr\.io/nvidia/[\w\-]+:(?P<v>\d\d\.\d\d)-")
 # Images whose purpose is a GPU, where the name says so.
-GPU_IMAGE = re.compile(
+GPU_IMAGE = lazy(
     r"nvidia|cuda|gpu|nvcr\.io|pytorch|tensorflow|ollama|vllm|text-generation-inference|text-embeddings-inference|tritonserver|jax|rapids|comfyui|"
     r"stable-diffusion|whisper|llama|sglang|localai|immich-machine-learning|frigate|deepspeed|axolotl|unsloth|xinference|automatic1111|paddle|mxnet|caffe|"
     r"kohya|faster-whisper|invokeai|tabby|open-webui|openpose|colmap|nerfstudio|isaac|deepstream|torch", re.IGNORECASE
 )
-_BANNER_CUDA = re.compile(r"^[ =]*(?:== CUDA ==|CUDA Version (?P<v>\d{1,2}\.\d{1,2})(?:\.\d{1,3})?[ ]*$)", re.MULTILINE)
-_BANNER_RELEASE = re.compile(r"^NVIDIA Release (?P<v>\d\d\.\d\d)", re.MULTILINE)
-_NO_DRIVER = re.compile(r"WARNING: The NVIDIA Driver was not detected|NVIDIA Driver was not detected\.\s+GPU functionality", re.IGNORECASE)
-_INFO = re.compile(
+_BANNER_CUDA = lazy(r"^[ =]*(?:== CUDA ==|CUDA Version (?P<v>\d{1,2}\.\d{1,2})(?:\.\d{1,3})?[ ]*$)", re.MULTILINE)
+_BANNER_RELEASE = lazy(r"^NVIDIA Release (?P<v>\d\d\.\d\d)", re.MULTILINE)
+_NO_DRIVER = lazy(r"WARNING: The NVIDIA Driver was not detected|NVIDIA Driver was not detected\.\s+GPU functionality", re.IGNORECASE)
+_INFO = lazy(
     r"^[ \t]*(?P<key>Operating System|Default Runtime|Runtimes|Cgroup Driver|Context|Kernel Version|rootless|Docker Root Dir|Name|Server Version|OSType):?[ \t]*(?P<value>.*)$",
     re.MULTILINE,
 )
-_CONTEXT = re.compile(r"^(?P<name>[\w.-]+)[ \t]*\*[ \t]+(?P<rest>.*)$", re.MULTILINE)
-_DESKTOP = re.compile(r"desktop-linux[ \t]*\*|\.docker/desktop/docker\.sock|\.docker/run/docker\.sock|Operating System:\s*Docker Desktop|dockerDesktopLinuxEngine|Current context is now \"?desktop-linux"
+_CONTEXT = lazy(r"^(?P<name>[\w.-]+)[ \t]*\*[ \t]+(?P<rest>.*)$", re.MULTILINE)
+_DESKTOP = lazy(r"desktop-linux[ \t]*\*|\.docker/desktop/docker\.sock|\.docker/run/docker\.sock|Operating System:\s*Docker Desktop|dockerDesktopLinuxEngine|Current context is now \"?desktop-linux"
                       r"|\bDocker Desktop\b|linuxkit", re.IGNORECASE)
-_SNAP = re.compile(r"/snap/(?:bin/)?docker|/var/snap/docker|snap services docker|snap\.docker\.dockerd|docker\.dockerd\s+(?:enabled|active)|snap (?:install|list|version)[^\n]{0,40}docker"
+_SNAP = lazy(r"/snap/(?:bin/)?docker|/var/snap/docker|snap services docker|snap\.docker\.dockerd|docker\.dockerd\s+(?:enabled|active)|snap (?:install|list|version)[^\n]{0,40}docker"
                    r"|docker\s+\d+\.\d+\.\d+\s+\d+\s+latest/stable", re.IGNORECASE)
-_ROOTLESS = re.compile(r"rootless(?:kit|: true)|\bdockerd-rootless|/run/user/\d+/docker\.sock|\brootless (?:docker|podman|mode)|name=rootless", re.IGNORECASE)
-_DEFAULT_RUNTIME = re.compile(r"[\"']?default[-_]runtime(?:_name)?[\"']?\s*[:=]\s*[\"'](?P<v>[\w-]+)[\"']|default_runtime\]\s*\n(?:[^\[\n]*\n){0,4}?[^\n]*runtime_engine\s*=\s*\"(?P<w>[\w/-]*)\"", re.IGNORECASE)
-_NO_CGROUPS = re.compile(r"^[ \t]*(?P<hash>#?)[ \t]*no-cgroups[ \t]*=[ \t]*(?P<v>true|false)", re.MULTILINE)
-_CGROUP = re.compile(r"native\.cgroupdriver=(?P<v>systemd|cgroupfs)|\"?Cgroup ?Driver\"?:\s*(?P<w>systemd|cgroupfs)", re.IGNORECASE)
-_TOOLKIT = re.compile(
+_ROOTLESS = lazy(r"rootless(?:kit|: true)|\bdockerd-rootless|/run/user/\d+/docker\.sock|\brootless (?:docker|podman|mode)|name=rootless", re.IGNORECASE)
+_DEFAULT_RUNTIME = lazy(r"[\"']?default[-_]runtime(?:_name)?[\"']?\s*[:=]\s*[\"'](?P<v>[\w-]+)[\"']|default_runtime\]\s*\n(?:[^\[\n]*\n){0,4}?[^\n]*runtime_engine\s*=\s*\"(?P<w>[\w/-]*)\"", re.IGNORECASE)
+_NO_CGROUPS = lazy(r"^[ \t]*(?P<hash>#?)[ \t]*no-cgroups[ \t]*=[ \t]*(?P<v>true|false)", re.MULTILINE)
+_CGROUP = lazy(r"native\.cgroupdriver=(?P<v>systemd|cgroupfs)|\"?Cgroup ?Driver\"?:\s*(?P<w>systemd|cgroupfs)", re.IGNORECASE)
+_TOOLKIT = lazy(
     r"NVIDIA Container (?:Toolkit|Runtime)(?: CLI| Hook)? version (?P<v>\d+\.\d+(?:\.\d+)?)|(?:ii\s+)?nvidia-container-toolkit(?:-base)?(?::amd64)?[ \t/=-]+(?:stable,?\w*\s+)?(?P<w>\d+\.\d+\.\d+)"
     r"|nvidia-docker2[ \t]+(?P<x>\d+\.\d+\.\d+)", re.IGNORECASE)
-_TOOLKIT_ABSENT = re.compile(
+_TOOLKIT_ABSENT = lazy(
     r"nvidia-ctk: (?:command )?not found|command not found: nvidia-ctk|nvidia-container-cli: (?:command )?not found|command not found: nvidia-container-cli|"
     r"no packages found matching nvidia-container-toolkit|package nvidia-container-toolkit is not installed|Unable to locate package nvidia-(?:container-toolkit|docker2)|"
     r"No match for argument: nvidia-container-toolkit|nvidia-container-toolkit\S* is not installed", re.IGNORECASE)
-_INSIDE = re.compile(r"/\.dockerenv|^root@[0-9a-f]{12}:|\b(?:docker|containerd|kubepods)/[0-9a-f]{20,}|docker-[0-9a-f]{20,}\.scope|NVIDIA_REQUIRE_CUDA=|This container image and its contents", re.MULTILINE)
+_INSIDE = lazy(r"/\.dockerenv|^root@[0-9a-f]{12}:|\b(?:docker|containerd|kubepods)/[0-9a-f]{20,}|docker-[0-9a-f]{20,}\.scope|NVIDIA_REQUIRE_CUDA=|This container image and its contents", re.MULTILINE)
 
 
 def image_cuda(image: str) -> str | None:

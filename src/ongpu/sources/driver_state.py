@@ -5,55 +5,57 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ongpu.facts.driver import Driver, Kernel
+from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Get, Ref, Source
 
 MAX_TEXT = 400_000
 _RELEASE = r"\d{1,2}\.\d{1,3}(?:\.\d{1,4})?[\w.+~-]{0,80}"
 # "nvidia_uvm  4956160  0" of lsmod, "nvidia_uvm 4956160 0 - Live 0x0" of /proc/modules; grep may colour, never breaks it
-_LSMOD = re.compile(r"^\s*(?:.{0,40}?[:#]\s*)?(?P<name>nvidia(?:_\w{1,20}|[-_]current\w*|_\d{3}\w*)?|"
+_LSMOD = lazy(r"^\s*(?:.{0,40}?[:#]\s*)?(?P<name>nvidia(?:_\w{1,20}|[-_]current\w*|_\d{3}\w*)?|"
     r"nouveau)\s+\d{4,9}\s+\d{1,6}\b", re.MULTILINE)
-_LSMOD_HEAD = re.compile(r"^Module\s+Size\s+Used by", re.MULTILINE)
-_MODINFO = re.compile(r"^(?P<key>filename|version|license|vermagic|signer|sig_id):\s+(?P<value>[^\n]{1,300})$", re.MULTILINE)
-_NOT_FOUND = re.compile(
+_LSMOD_HEAD = lazy(r"^Module\s+Size\s+Used by", re.MULTILINE)
+_MODINFO = lazy(r"^(?P<key>filename|version|license|vermagic|signer|sig_id):\s+(?P<value>[^\n]{1,300})$", re.MULTILINE)
+_NOT_FOUND = lazy(
     r"modinfo: (?:ERROR|错误)[^\n]{0,20}Module (?:alias )?(?P<a>nvidia\S*) not found|modprobe: (?:FATAL|"
     r"ERROR)[^\n]{0,20}Module (?P<b>nvidia\S*) not found"
     r"|could not find module by name='(?P<c>nvidia\w*)'|Module (?P<d>nvidia\S{0,20}) not found in directory "
     r"(?P<dir>/lib/modules/\S+)",
     re.IGNORECASE,
 )
-_PROC_MISSING = re.compile(r"/proc/driver/nvidia/version['\"’]?(?:: No such file or directory| does not exist)|"
+_PROC_MISSING = lazy(r"/proc/driver/nvidia/version['\"’]?(?:: No such file or directory| does not exist)|"
     r"/proc/driver/nvidia['\"’]?: No such file", re.IGNORECASE)
-_UNAME_A = re.compile(rf"^Linux \S{{1,80}} (?P<v>{_RELEASE}) (?:#|\S+ #)", re.MULTILINE)
-_PROC_VERSION = re.compile(rf"\bLinux version (?P<v>{_RELEASE})")
-_TOLD = re.compile(
+_UNAME_A = lazy(rf"^Linux \S{{1,80}} (?P<v>{_RELEASE}) (?:#|\S+ #)", re.MULTILINE)
+_PROC_VERSION = lazy(rf"\bLinux version (?P<v>{_RELEASE})")
+_TOLD = lazy(
     r"(?:^|[\s*|,;(])(?:(?:linux|running|host|current)\s+)?kernel(?:\s+(?:version|release))?\s*(?:is|"
     r"[:=])?\s*(?:linux\s+)?v?(?P<v>[2-9]\.\d{1,2}(?:\.\d{1,3})?[\w.+~-]{0,60})",
     re.IGNORECASE,
 )
-_TAINTED = re.compile(rf"Tainted: [A-Z ]{{1,30}} (?P<v>{_RELEASE}) #")
-_BARE = re.compile(r"(?<![\w./-])(?P<v>[2-7]\.\d{1,2}\.\d{1,3}-[\w.~+-]{0,40}?(?:\.(?:el|fc|amzn)\w+\.(?:x86_64|"
+_BEFORE = lazy(r"\bthe (?P<v>[4-7]\.\d{1,2}(?:\.\d{1,3})?) kernel\b", re.IGNORECASE)
+_TAINTED = lazy(rf"Tainted: [A-Z ]{{1,30}} (?P<v>{_RELEASE}) #")
+_BARE = lazy(r"(?<![\w./-])(?P<v>[2-7]\.\d{1,2}\.\d{1,3}-[\w.~+-]{0,40}?(?:\.(?:el|fc|amzn)\w+\.(?:x86_64|"
     r"aarch64)|-(?:generic|amd64|lowlatency|arch\w*|lts|zen\w*|default|azure|aws|gcp|oem|cloud-amd64|hwe|nvidia|"
     r"tegra|surface)|arch\d+-\d+))(?![\w/-])")
-_OTHER = re.compile(r"dkms|headers|image|/lib/modules|: (?:installed|added|built)|modules|kernels? for|vmlinuz|"
+_OTHER = lazy(r"dkms|headers|image|/lib/modules|: (?:installed|added|built)|modules|kernels? for|vmlinuz|"
     r"filename", re.IGNORECASE)
-_CMDLINE = re.compile(r"(?:BOOT_IMAGE=|Command line:\s*)[^\n]{5,1500}")
-_VMLINUZ = re.compile(rf"vmlinuz-(?P<v>{_RELEASE})")
-_SECURE = re.compile(
+_CMDLINE = lazy(r"(?:BOOT_IMAGE=|Command line:\s*)[^\n]{5,1500}")
+_VMLINUZ = lazy(rf"vmlinuz-(?P<v>{_RELEASE})")
+_SECURE = lazy(
     r"\bSecure\s?Boot(?: mode)?(?: state)?\s*(?:is|was|[:=])?\s*(?:currently\s+)?(?P<v>enabled|disabled|on|off|"
     r"active|inactive|yes|no)\b|"
     r"(?P<disabled>disabl\w+ secure ?boot|secure ?boot (?:is )?not enabled|turn(?:ed|ing)? off secure ?boot)|"
     r"安全启动[^\n]{0,4}(?P<zh>开启|启用|关闭|禁用)",
     re.IGNORECASE,
 )
-_LOCKDOWN = re.compile(r"Kernel is locked down|kernel_lockdown", re.IGNORECASE)
-_BLACKLIST = re.compile(r"^\s*(?:[\w./-]{1,120}\.conf:\s*(?:\d+:)?)?(?:blacklist\s+(?P<a>nvidia[\w-]*|nouveau)|"
+_LOCKDOWN = lazy(r"Kernel is locked down|kernel_lockdown", re.IGNORECASE)
+_BLACKLIST = lazy(r"^\s*(?:[\w./-]{1,120}\.conf:\s*(?:\d+:)?)?(?:blacklist\s+(?P<a>nvidia[\w-]*|nouveau)|"
     r"install\s+(?P<b>nvidia[\w-]*)\s+/bin/(?:false|true)|alias\s+(?P<c>nvidia[\w-]*)\s+off)\s*$", re.MULTILINE)
-_BLACKLIST_BOOT = re.compile(r"(?:modprobe\.blacklist|module_blacklist|rd\.driver\.blacklist)=(?P<names>[\w,-]{3,"
+_BLACKLIST_BOOT = lazy(r"(?:modprobe\.blacklist|module_blacklist|rd\.driver\.blacklist)=(?P<names>[\w,-]{3,"
     r"200})")
-_MODULE_FILE = re.compile(rf"/lib/modules/(?P<v>{_RELEASE})/[\w./+-]{{0,120}}?/nvidia(?:-current)?(?:[-_](?:uvm|"
+_MODULE_FILE = lazy(rf"/lib/modules/(?P<v>{_RELEASE})/[\w./+-]{{0,120}}?/nvidia(?:-current)?(?:[-_](?:uvm|"
     rf"drm|modeset))?\.ko(?:\.(?:xz|zst|gz))?\b")
-_NO_BUILD = re.compile(rf"/lib/modules/(?P<v>{_RELEASE}?)/(?:build|source)[^\n:'’]{{0,80}}['’]?: No such file", re.IGNORECASE)
-_EMPTY = re.compile(r"^\W*(?:\(?(?:no output|nothing|empty|none|no result\w*|无输出|空|没有输出|prints nothing|returns "
+_NO_BUILD = lazy(rf"/lib/modules/(?P<v>{_RELEASE}?)/(?:build|source)[^\n:'’]{{0,80}}['’]?: No such file", re.IGNORECASE)
+_EMPTY = lazy(r"^\W*(?:\(?(?:no output|nothing|empty|none|no result\w*|无输出|空|没有输出|prints nothing|returns "
     r"nothing|shows nothing)[^\n]{0,40})?$", re.IGNORECASE)
 
 
@@ -152,7 +154,7 @@ def _kernel(evidence: Evidence, text: str) -> Iterator[Kernel]:
 
     if "uname" in (evidence.command or "") and (bare := re.search(rf"^(?P<v>{_RELEASE})\s*$", text, re.MULTILINE)):
         note("release", bare["v"], bare.start())
-    for pattern in (_UNAME_A, _PROC_VERSION, _TAINTED, _TOLD):
+    for pattern in (_UNAME_A, _PROC_VERSION, _TAINTED, _TOLD, _BEFORE):
         if match := pattern.search(text):
             note("release", match["v"].rstrip(".-"), match.start("v"))
     if not evidence.command and (match := next((m for m in _BARE.finditer(text) if not _OTHER.search(_line(text, m.start()))), None)):

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from ongpu.facts.environment import Variables
+from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Ref, Source
 
 # Names that are taken from prose, logs and settings files; `env`, export and prefixes may name any variable.
@@ -14,70 +15,78 @@ _OURS = (
     r"CUDACXX|MXNET|FLAGS|KERAS|THEANO|DEVICE|WHISPER|JUPYTER|DGL|DGLBACKEND|TVM|WEBUI|IMMICH|MACHINE)"
     r"(?:_[A-Z0-9_]+)?|COMMANDLINE_ARGS|CC|CXX|PATH|DISPLAY|CUDA_HOME"
 )
-_SHELL = re.compile(
+_SHELL = lazy(
     r"^[ \t]*(?:[#>$%+][ \t]+)?(?:PS [^>\n]{1,80}>[ \t]*)?(?P<how>export[ \t]+|set[ \t]+|setx[ \t]+(?:/[mM][ "
     r"\t]+)?|setenv[ \t]+|declare -x[ \t]+|\$env:|\$Env:|%env[ \t]+|os\.environ |)"
     r"(?P<name>[A-Z][A-Z0-9_]{1,60})(?P<sep>[ \t]*=[ \t]*|[ \t]+)(?P<value>\"[^\"\n]{0,2000}\"|'[^'\n]{0,2000}'|"
     r"[^\n]{0,4000})$",
     re.MULTILINE,
 )
-_PREFIX = re.compile(
-    r"(?<![\w./\-\"'])(?P<name>" + _OURS + r")=(?P<value>\"[^\"\n]{0,400}\"|'[^'\n]{0,400}'|[^\s;&|\"'`,)]{0,"
-    r"400})(?=[ \t]+\S|;|&)"
+_PREFIX = lazy(
+    r"(?<![\w./\-\"'])(?P<name>" + _OURS + r")=(?P<value>\"[^\"\n]{0,400}\"|'[^'\n]{0,400}'|(?:[^\s;&|\"'`,)]|,(?=[\w\-])){0,"
+    r"400})(?=[ \t]+\S|[;&,.`)]|[ \t]*$)",
+    re.MULTILINE,
 )
-_FLAG = re.compile(
+_FLAG = lazy(
     r"(?:-e|--env|--setenv|-x|--export)[ =](?:ALL,)?(?P<name>[A-Z][A-Z0-9_]{2,"
     r"60})=(?P<value>\"[^\"\n]{0,400}\"|'[^'\n]{0,400}'|[^\s\"',]{0,400})"
 )
-_CODE = re.compile(
+_CODE = lazy(
     r"(?:os\.)?(?:environ|putenv|setenv)(?:\[[ ]*|\.setdefault\([ ]*|\([ ]*|"
     r"\.__setitem__\([ ]*)(?P<q>['\"])(?P<name>[A-Z][A-Z0-9_]{2,60})(?P=q)[ ]*\]?[ ]*[=,][ ]*(?![=])(?:f|"
     r"str\()?(?P<value>'[^'\n]{0,200}'|\"[^\"\n]{0,200}\"|[\w.\-]+)"
 )
-_JSON = re.compile(
+_JSON = lazy(
     r"(?P<q>['\"])(?P<name>" + _OURS + r")(?P=q)\]?[ ]*[:=][ ]*(?P<value>\"[^\"\n]{0,400}\"|"
     r"'[^'\n]{0,400}'|\d+)"
 )
-_YAML = re.compile(
+_YAML = lazy(
     r"^[ \t]*(?:-[ ]+)?(?:Environment=)?\"?(?P<name>[A-Z]{2,}_[A-Z0-9_]+)(?::[ ]+|"
     r"=)(?P<value>\"[^\"\n]{0,400}\"|'[^'\n]{0,400}'|[^\n\"]{0,400}?)\"?[ \t]*$",
     re.MULTILINE,
 )
-_SYSTEMD = re.compile(r"Environment=\"?(?P<name>[A-Z][A-Z0-9_]{2,60})=(?P<value>[^\"\n]{0,400}?)\"?(?:\s|$)")
-_PROSE = re.compile(
+_SYSTEMD = lazy(r"Environment=\"?(?P<name>[A-Z][A-Z0-9_]{2,60})=(?P<value>[^\"\n]{0,400}?)\"?(?:\s|$)")
+_PROSE = lazy(
     r"(?<![\w$\"'\[.])\$?\{?(?P<name>CUDA_VISIBLE_DEVICES|CUDA_HOME|CUDA_PATH|LD_LIBRARY_PATH|CUDA_DEVICE_ORDER|"
     r"TORCH_CUDA_ARCH_LIST|NVIDIA_VISIBLE_DEVICES|"
     r"NVIDIA_DRIVER_CAPABILITIES|ROCR_VISIBLE_DEVICES|HIP_VISIBLE_DEVICES|JAX_PLATFORMS|JAX_PLATFORM_NAME|"
     r"XLA_FLAGS|CUDA_LAUNCH_BLOCKING|PYTHONPATH)\}?"
-    r"[`'\"]?(?:[ ]*(?::|->|=>|=|-)[ ]*| (?:is|was|are)(?: set)?(?: to)?:? | (?:currently )?set to | "
+    r"[`'\"]?(?:[ ]*(?::|->|=>|=|-|→|：|为|是|设为|设置为|设成)[ ]*| (?:is|was|are)(?: set)?(?: to)?:? | (?:currently )?set to | "
     r"to )[`'\"]?(?P<value>\[[^\]\n]{0,200}\]|\"[^\"\n]{0,400}\"|'[^'\n]{0,400}'|[^\s`'\",;)]{1,400}|(?=\n|$))",
 )
-_GOT = re.compile(
+_GOT = lazy(
     r"environ(?:\.get\(|\[)\s*['\"](?P<name>[A-Z][A-Z0-9_]{2,60})['\"][^\n]{0,20}\n[ "
     r"\t]*(?P<value>'[^'\n]{0,400}')"
 )
-_ON_PATH = re.compile(
+_GOT_INLINE = lazy(
+    r"environ(?:\.get\(|\[)\s*['\"](?P<name>[A-Z][A-Z0-9_]{2,60})['\"][\])]+[`]?[ ]*(?:is|was|returns?|prints?|gives?|shows?|->|=>|→)[ :]*"
+    r"(?P<value>'[^'\n]{0,400}'|\"[^\"\n]{0,400}\"|(?:an )?empty|-?[\d,]+)",
+)
+_ECHOED = lazy(
+    r"^[ \t]*(?:[$#>%] ?)?(?:echo \$\{?|printenv |echo %)(?P<name>[A-Z][A-Z0-9_]{2,60})[}%]?[ \t]*\n(?P<value>[^\n]{1,400})$", re.MULTILINE
+)
+_ON_PATH = lazy(
     r"(?P<value>(?:/[\w.\-]+){2,}(?::(?:/[\w.\-]+)+)*)[`'\"]? (?:is |was )?(?:on|in|added to|"
     r"prepended to) (?:the |my )?(?P<name>LD_LIBRARY_PATH)\b"
 )
-_ADVICE = re.compile(
+_ADVICE = lazy(
     r"(?:\bor|please|try|consider|can|should|may|need to|must|\(|by|to)[ ,]+(?:set|setting|use|"
     r"export|pass|run with|define)[ ]+[`'\"]?(?:the )?(?:environment variable )?[`'\"]?$",
     re.IGNORECASE,
 )
-_NOT_VALUES = re.compile(
+_NOT_VALUES = lazy(
     r"^(?:set|not|unset|undefined|none|environment|variable|the|a|an|empty|in|before|after|by|"
     r"correct|correctly|properly|this|your|only|ignored|to|is|be|=)$",
     re.IGNORECASE,
 )
-_EMPTY = re.compile(r"^(?:empty|\"\"|''|\(empty\)|blank)$", re.IGNORECASE)
-_ECHO = re.compile(
+_EMPTY = lazy(r"^(?:empty|\"\"|''|\(empty\)|blank)$", re.IGNORECASE)
+_ECHO = lazy(
     r"^(?:echo\s+[\"']?(?:\$\{?(?P<a>\w+)\}?|%(?P<b>\w+)%|\$env:(?P<c>\w+))[\"']?|"
     r"printenv\s+(?P<d>\w+)|\$env:(?P<e>\w+))\s*$",
     re.IGNORECASE,
 )
-_FROM_ENV = re.compile(r"^(?:env|printenv|set|export)(?:\s*\|.*)?$")
-_GREP = re.compile(r"^[ \t]*[\w./-]+:\d+:")
+_FROM_ENV = lazy(r"^(?:env|printenv|set|export)(?:\s*\|.*)?$")
+_GREP = lazy(r"^[ \t]*[\w./-]+:\d+:")
 MAX_TEXT = 400_000
 
 
@@ -96,7 +105,7 @@ def _assignments(text: str) -> Iterator[tuple[int, str, str]]:
             continue
         if " " in sep and how in ("", "export", "declare -x"):
             continue
-        if quoted := re.match(r"(\"[^\"]*\"|'[^']*')[ \t]+[^\s#]", value):
+        if quoted := re.match(r"(\"[^\"]*\"|'[^']*')(?:[ \t]+[^\s#]|[ \t]*[;&|])", value):
             value = quoted[1]
         elif how in ("", "export", "set", "declare -x") and not value.startswith(("'", '"')):
             words = value.strip().split(None, 1)
@@ -122,7 +131,11 @@ def _assignments(text: str) -> Iterator[tuple[int, str, str]]:
                 )
             ):
                 value = ""  # CUDA_VISIBLE_DEVICES= python train.py
-        value = re.split(r"\s+(?:#|&&|;)\s*|;\s*$|\s+\\$", _unquote(value) if value[:1] in "\"'" else value)[0]
+        if how in ("", "export", "set") and (number := re.match(r"(-?\d+(?:,\d+)*)\s+[A-Za-z(]", value)):
+            value = number[1]
+        if how in ("", "export", "set") and (prose := re.match(r"([\w,:/\-]*)[,;.]\s+(?:but|and|I|we|my|then|still|it|the|nvidia|Runtime|so)\b", value)):
+            value = prose[1]
+        value = re.split(r"\s+(?:#|&&|;)\s*|;(?:\s|$)|\s+\\$", _unquote(value) if value[:1] in "\"'" else value)[0]
         yield match.start("name"), match["name"], _unquote(value)
     for pattern in (_PREFIX, _FLAG, _CODE, _JSON, _SYSTEMD):
         for match in pattern.finditer(text):
@@ -132,9 +145,10 @@ def _assignments(text: str) -> Iterator[tuple[int, str, str]]:
     for match in _YAML.finditer(text):
         if re.fullmatch(_OURS, match["name"]):
             yield match.start("name"), match["name"], _unquote(match["value"])
-    for pattern in (_GOT, _ON_PATH):
+    for pattern in (_GOT, _GOT_INLINE, _ECHOED, _ON_PATH):
         for match in pattern.finditer(text):
-            yield match.start("name"), match["name"], _unquote(match["value"])
+            value = _unquote(match["value"])
+            yield match.start("name"), match["name"], "" if value.endswith("empty") else value
     for match in _PROSE.finditer(text):
         value = _unquote(match["value"].strip("`"))
         if value.startswith("["):
@@ -159,7 +173,7 @@ def _echoed(evidence: Evidence, text: str) -> tuple[int, str, str] | None:
     return min(offset, max(0, len(text) - 1)), name, shown
 
 
-_USES_CUDA = re.compile(
+_USES_CUDA = lazy(
     r"torch\.cuda\.(?:is_available|device_count|current_device|get_device_\w+|init|set_device|empty_cache|"
     r"synchronize|mem\w*|current_stream|Stream)\(|"
     r"\.cuda\(|\.to\(\s*(?:f?['\"]cuda|device\b|args\.device)|device\s*=\s*f?['\"]cuda|list_(?:physical|logical|"
@@ -167,7 +181,7 @@ _USES_CUDA = re.compile(
     r"\bjax\.(?:local_)?devices\(|\btf\.(?:Session|constant|Variable)\(|\bcupy\.\w+\(|\bcp\.(?:array|zeros|cuda)\b|"
     r"set_memory_growth\("
 )
-_SETS_VISIBLE = re.compile(
+_SETS_VISIBLE = lazy(
     r"environ(?:\[\s*['\"](?:CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER)['\"]\s*\]\s*=(?!=)|"
     r"(?:\.setdefault\(|\.update\()\s*\{?\s*['\"](?:CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER)['\"])"
 )
@@ -194,6 +208,22 @@ def _late(evidence: Evidence, text: str) -> tuple[Ref, ...]:
             return ()
         if used is None and code and _USES_CUDA.search(code) and not re.match(r"(?:def|class|@|import|from)\b", code):
             used = (offset, indent if inside is not None else 0)
+        offset += len(line) + 1
+    return ()
+
+
+_IMPORTS = lazy(r"^\s*(?:import|from)\s+(?:torch|tensorflow|jax|cupy|keras|paddle|mxnet|numba\.cuda|pycuda)\b")
+
+
+def _after_import(evidence: Evidence, text: str) -> tuple[Ref, ...]:
+    """The import of a framework and the later line of the same code that sets CUDA_VISIBLE_DEVICES, else ()."""
+    at: int | None = None
+    offset = 0
+    for line in text.split("\n"):
+        if _SETS_VISIBLE.search(line.partition("#")[0]):
+            return () if at is None else (evidence.ref_at(at), evidence.ref_at(offset))
+        if at is None and _IMPORTS.match(line):
+            at = offset
         offset += len(line) + 1
     return ()
 
@@ -226,6 +256,7 @@ def read(evidence: Evidence) -> Iterable[Fact]:
             values=values,
             lines=lines,
             set_late=late,
+            set_after_import=_after_import(evidence, text) if _SETS_VISIBLE.search(text) else (),
             complete=True if whole and "PATH" in values else None,
             refs=tuple(lines.values())[:4],
         )

@@ -6,33 +6,41 @@ from collections.abc import Iterable, Iterator
 
 from ongpu.facts.framework import Python
 from ongpu.facts.installs import Install, Installs
+from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Source
 
-_COMMAND = re.compile(
+_COMMAND = lazy(
     r"(?:^|(?<=[\s`>$&|;(!%\"']))(?P<tool>(?:python[\d.]*(?:\.exe)?|py)(?: -\S+)? -m pip|"
     r"(?:[\w./\\:\-]+[/\\])?pip[\d.]*(?:\.exe)?|(?:uv )pip|uv|conda|mamba|micromamba|poetry|pixi)"
     r"(?P<pre>(?: --?[\w\-]+)*) (?P<verb>install|add|create|sync|update)\b(?P<rest>(?:[^\n`]|\\\n|`\n)*)",
     re.MULTILINE,
 )
-_DONE = re.compile(r"Successfully installed (?P<items>[^\n]+)")
-_REFUSED = re.compile(
+_DONE = lazy(r"Successfully installed (?P<items>[^\n]+)")
+_REFUSED = lazy(
     r"Could not find a version that satisfies the requirement (?P<what>[^\s(]+)[^\n(]*\(from versions: "
     r"(?P<versions>[^)]*)\)"
+    r"|Could not find a version that satisfies the requirement (?P<what12>[^\s(]+)(?![^\n]*\(from versions)"
     r"|No matching distribution found for (?P<what2>\S+)"
     r"|Because (?:there is no version of |only [^\n]{0,60}|)(?P<what3>[\w\-]+(?:==[\w.+]+)?)[^\n]{0,80}has no "
     r"(?:wheels|`?\w*` ?-?compatible)[^\n]{0,200}"
     r"|(?P<what5>[\w\-]+==[\w.+]+) has no wheels with a matching Python[^\n]{0,200}"
+    r"|Distribution `(?P<what7>[\w\-]+==[\w.+]+) @ [^`]*` can't be installed because it doesn't have a source distribution or wheel"
+    r"|`(?P<what8>[\w\-]+)` \(v(?P<v8>[\w.+]+)\) only has wheels (?:for|with) the following Python"
+    r"|^\s*- (?P<what9>(?:pytorch|tensorflow(?:-gpu)?|jaxlib|cudatoolkit|torchvision)[=<>\d.*a-z_]*) -> python\["
+    r"|Unable to find installation candidates for (?P<what11>[\w\-]+) \((?P<v11>[\w.+]+)\)"
+    r"|(?P<what10>[\w\-]+==[\w.+]+) depends on Python[^\n]{0,80}"
     r"|only found wheels for `(?P<what6>[\w\-]+)` \(v(?P<v6>[\w.+]+)\) with the following (?:Python|"
     r"platform)[^\n]{0,30}"
-    r"|(?P<what4>[\w\-.]+[=<>~!]*[\d.]*[^\n]{0,40}) is not a supported wheel on this platform"
+    r"|(?P<what4>[\w\-.]+[=<>~!]*[\d.]*[^\n]{0,40}) is not a supported wheel on this platform",
+    re.MULTILINE,
 )
-_INDEXES = re.compile(r"Looking in (?:indexes|links): (?P<urls>[^\n]+)")
-_REMOVED = re.compile(
+_INDEXES = lazy(r"Looking in (?:indexes|links): (?P<urls>[^\n]+)")
+_REMOVED = lazy(
     r"(?:Attempting uninstall: (?P<name>[\w.\-]+)[\s\S]{0,40}?)?Found existing installation: "
     r"(?P<old>[\w.\-]+) (?P<version>\S+)|^[ \t]*- (?P<uvname>[\w.\-]+)==(?P<uvversion>\S+)",
     re.MULTILINE,
 )
-_ADDED = re.compile(r"^[ \t]*\+ (?P<name>[\w.\-]+)==(?P<version>\S+)", re.MULTILINE)
+_ADDED = lazy(r"^[ \t]*\+ (?P<name>[\w.\-]+)==(?P<version>\S+)", re.MULTILINE)
 _TAKES = (
     "-i",
     "--index-url",
@@ -126,7 +134,9 @@ def _commands(evidence: Evidence, text: str) -> Iterator[Install]:
                     )
                 ):
                     break
-                asked.append(word)
+                asked.append(word.rstrip(".:"))
+                if word[-1] in ".:" and word != ".":
+                    break  # the sentence ends here
             elif asked:
                 break
             at += 1
@@ -162,6 +172,12 @@ def read(evidence: Evidence) -> Iterable[Fact]:
             or match["what3"]
             or match["what4"]
             or match["what5"]
+            or match["what7"]
+            or (f"{match['what8']}=={match['v8']}" if match["what8"] else None)
+            or (match["what9"].replace("=", "==", 1) if match["what9"] and "==" not in match["what9"] else match["what9"])
+            or match["what10"]
+            or match["what12"]
+            or (f"{match['what11']}=={match['v11']}" if match["what11"] else None)
             or f"{match['what6']}=={match['v6']}"
         )
         if what in refused:
@@ -203,9 +219,9 @@ def read(evidence: Evidence) -> Iterable[Fact]:
         yield Installs(installs=tuple(found), refs=tuple(item.ref for item in found)[:4])
 
 
-_LOOK = re.compile(
+_LOOK = lazy(
     r"\b(?:install|add|create|sync|installed|uninstall|Looking in|distribution found|supported "
-    r"wheel|find a version|has no wheels|found wheels for)\b"
+    r"wheel|find a version|has no wheels|found wheels for|only has wheels)\b|installation candidates|-> python\[|can't be installed because"
 )
 SOURCES = (
     Source(

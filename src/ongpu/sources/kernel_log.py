@@ -4,42 +4,45 @@ import re
 from collections.abc import Iterable, Iterator
 
 from ongpu.facts.driver import Driver
+from ongpu.facts.environment import Machine
 from ongpu.facts.hardware import Xid, Xids
+from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Get, Source
 
 MAX_EVENTS = 500  # of one text: a wall of the same event says nothing new
-_XID = re.compile(
+_XID = lazy(
     r"(?P<s>S)?Xid\s*(?:\((?:PCI:?\s*)?(?P<bus>[0-9A-Fa-f:.]{5,20})\))?\s*:"
     r"\s*(?P<code>\d{1,5})\s*,\s*(?P<text>[^\n]{0,300})"
 )
-_CAUSED = re.compile(r"caused by previous Xid (?P<code>\d{1,3})")
+_CAUSED = lazy(r"caused by previous Xid (?P<code>\d{1,3})")
 # What people and other programs call them: "Xid 79", "XID error 31", "Xid=48 on Device=GPU-..", "Xid Errors : 94"
-_TOLD = re.compile(
+_TOLD = lazy(
     r"\b(?P<s>S)?Xid(?:[ _-]?(?:Critical)?(?:error|event|code|errors)s?)?"
     r"\s*(?:[:=#(]|is|was|code)?\s*(?P<code>\d{1,5})\b",
     re.IGNORECASE,
 )
-_METRIC = re.compile(r"XID_ERRORS\{[^}\n]{0,600}\}\s+(?P<code>\d{1,3})(?:\.0)?\b")
-_NOT = re.compile(
+_METRIC = lazy(r"XID_ERRORS\{[^}\n]{0,600}\}\s+(?P<code>\d{1,3})(?:\.0)?\b")
+_NOT = lazy(
     r"(?:\bno|\bnot an?|\bwithout(?: an?y?)?|\bnever|\bnor|没有|无|不是|previous|除了)\W{0,3}$", re.IGNORECASE
 )
-_TIME = re.compile(r"^\s*(?:<\d>)?\[\s*(?P<t>\d{1,9}\.\d{3,6})\]|kernel:\s*\[\s*(?P<k>\d{1,9}\.\d{3,6})\]")
-_MODULE = re.compile(
+_TIME = lazy(r"^\s*(?:<\d>)?\[\s*(?P<t>\d{1,9}\.\d{3,6})\]|kernel:\s*\[\s*(?P<k>\d{1,9}\.\d{3,6})\]")
+_MODULE = lazy(
     r"NVRM(?: version)?: (?P<loading>loading )?NVIDIA UNIX (?P<open>Open )?(?:\w+ )?Kernel Module(?: for \w+)?"
     r"\s+(?P<v>\d{3}\.\d{1,3}(?:\.\d{1,3})?)"
 )
-_MODESET = re.compile(
+_MODESET = lazy(
     r"Loading NVIDIA (?P<open>Open )?Kernel Mode Setting Driver for UNIX platforms"
     r"\s+(?P<v>\d{3}\.\d{1,3}(?:\.\d{1,3})?)"
 )
+_HYPERVISOR = lazy(r"Hypervisor detected: (?:Microsoft )?(?P<v>KVM|VMware|Hyper-V|Xen)")
 _LOAD_FAILED = (
     "No NVIDIA GPU found",
     "No NVIDIA graphics adapter found",
     "None of the NVIDIA",
     "NVRM: No NVIDIA devices probed",
 )
-_KERNEL_LINE = re.compile(r"^\s*(?:<\d>)?\[\s*(?:\d{1,9}\.\d{3,6}|[^\]\n]{10,40}\d{4})\] ?\S|\bkernel: ", re.MULTILINE)
-_WHOLE = re.compile(
+_KERNEL_LINE = lazy(r"^\s*(?:<\d>)?\[\s*(?:\d{1,9}\.\d{3,6}|[^\]\n]{10,40}\d{4})\] ?\S|\bkernel: ", re.MULTILINE)
+_WHOLE = lazy(
     r"^(?:sudo\s+)?(?:dmesg|journalctl)\b(?!.*\|)|\|\s*(?:e|z)?grep\s.*(?:xid|nvrm|nvidia)", re.IGNORECASE
 )
 
@@ -118,6 +121,8 @@ def _driver(evidence: Evidence) -> Iterator[Driver]:
 def read(evidence: Evidence) -> Iterable[Fact]:
     """The Xid events (none known where a kernel log holds none) and the loaded module."""
     yield from _driver(evidence)
+    if match := _HYPERVISOR.search(evidence.text):
+        yield Machine(virtual=match["v"].lower(), refs=(evidence.ref_at(match.start(), "virtual"),))
     events = list(_printed(evidence))[:MAX_EVENTS]
     if not events and "xid" in evidence.text.lower().replace("\n", "") and "NVRM" in evidence.text:
         events = list(_broken(evidence))[:MAX_EVENTS]
@@ -149,7 +154,7 @@ SOURCES = (
         kind="kernel-log",
         read=read,
         looks_like=looks_like,
-        gives=(Xids, Driver),
+        gives=(Xids, Driver, Machine),
         get=(
             Get(call="kernel:log", limit=5.0, only="linux"),
             Get(call="kernel:module", only="linux"),

@@ -5,21 +5,22 @@ import re
 from collections.abc import Iterable, Iterator
 
 from ongpu.facts.container import Kubernetes, Pod
+from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Ref, Source
 
-_BLOCK = re.compile(r"^[ \t]*(?P<name>Capacity|Allocatable|Allocated resources|Limits|Requests):[ \t]*$", re.IGNORECASE)
-_RESOURCE = re.compile(r"^[ \t]*(?P<name>[\w.-]+/(?:[\w.-]*gpu[\w.-]*|mig-[\w.]+|vgpu[\w-]*))[ \t]*[:=]?[ \t]+(?P<amount>\d+)(?:[ \t]+(?P<second>\d+))?[ \t]*$", re.IGNORECASE)
-_ANY = re.compile(r"^[ \t]*(?P<name>[\w.\-/]+):[ \t]+\S+[ \t]*$")
-_DAEMONSET = re.compile(r"^\s*(?:\S+\s+)?(?P<name>\S*(?:nvidia|nvdp|gpu)\S*)\s+(?P<desired>\d+)\s+(?P<current>\d+)\s+(?P<ready>\d+)\s+(?P<uptodate>\d+)\s+(?P<available>\d+)\b", re.IGNORECASE)
-_POD_ROW = re.compile(r"^\s*(?:\S+\s+)?(?P<name>\S*(?:nvidia-device-plugin|nvdp)\S*)\s+(?P<ready>\d+)/(?P<all>\d+)\s+(?P<state>\S+)", re.IGNORECASE)
-_NODE_ROW = re.compile(r"^\s*[\w-]+\s+(?P<name>\S*nvidia-device-plugin\S*)\s+\d+ \(\d+%\)", re.IGNORECASE)  # of `kubectl describe node`
-_PLUGIN = re.compile(r"nvidia[-.]device[-.]plugin|nvdp", re.IGNORECASE)
-_TYPE = re.compile(r"(?:node\.kubernetes\.io/instance-type|beta\.kubernetes\.io/instance-type|instance-type|instanceType)[=:\s\"]+(?P<v>[\w.\-]+)", re.IGNORECASE)
-_TABLE_HEAD = re.compile(r"^\s*NAME\s.*(?:GPU|nvidia)", re.IGNORECASE)
-_GREP = re.compile(r"grep.*(?:nvidia|gpu)", re.IGNORECASE)
-_MAP = re.compile(r"\{[^{}\n]{0,600}\"pods\":\s*\"\d+\"[^{}\n]{0,200}\}")
-_EMPTY = re.compile(r"No resources found|Error from server \(NotFound\)", re.IGNORECASE)
-_TOLD_PER_NODE = re.compile(r"(?:each node|per node|every node)\D{0,30}(?P<n>\d{1,2}) ?(?:x )?GPU", re.IGNORECASE)
+_BLOCK = lazy(r"^[ \t]*(?P<name>Capacity|Allocatable|Allocated resources|Limits|Requests):[ \t]*$", re.IGNORECASE)
+_RESOURCE = lazy(r"^[ \t]*(?P<name>[\w.-]+/(?:[\w.-]*gpu[\w.-]*|mig-[\w.]+|vgpu[\w-]*))[ \t]*[:=]?[ \t]+(?P<amount>\d+)(?:[ \t]+(?P<second>\d+))?[ \t]*$", re.IGNORECASE)
+_ANY = lazy(r"^[ \t]*(?P<name>[\w.\-/]+):[ \t]+\S+[ \t]*$")
+_DAEMONSET = lazy(r"^\s*(?:\S+\s+)?(?P<name>\S*(?:nvidia|nvdp|gpu)\S*)\s+(?P<desired>\d+)\s+(?P<current>\d+)\s+(?P<ready>\d+)\s+(?P<uptodate>\d+)\s+(?P<available>\d+)\b", re.IGNORECASE)
+_POD_ROW = lazy(r"^\s*(?:\S+\s+)?(?P<name>\S*(?:nvidia-device-plugin|nvdp)\S*)\s+(?P<ready>\d+)/(?P<all>\d+)\s+(?P<state>\S+)", re.IGNORECASE)
+_NODE_ROW = lazy(r"^\s*[\w-]+\s+(?P<name>\S*nvidia-device-plugin\S*)\s+\d+ \(\d+%\)", re.IGNORECASE)  # of `kubectl describe node`
+_PLUGIN = lazy(r"nvidia[-.]device[-.]plugin|nvdp", re.IGNORECASE)
+_TYPE = lazy(r"(?:node\.kubernetes\.io/instance-type|beta\.kubernetes\.io/instance-type|instance-type|instanceType)[=:\s\"]+(?P<v>[\w.\-]+)", re.IGNORECASE)
+_TABLE_HEAD = lazy(r"^\s*NAME\s.*(?:GPU|nvidia)", re.IGNORECASE)
+_GREP = lazy(r"grep.*(?:nvidia|gpu)", re.IGNORECASE)
+_MAP = lazy(r"\{[^{}\n]{0,600}\"pods\":\s*\"\d+\"[^{}\n]{0,200}\}")
+_EMPTY = lazy(r"No resources found|Error from server \(NotFound\)", re.IGNORECASE)
+_TOLD_PER_NODE = lazy(r"(?:each node|per node|every node)\D{0,30}(?P<n>\d{1,2}) ?(?:x )?GPU", re.IGNORECASE)
 
 
 def _number(block: str | None, resources: dict[str, dict[str, int]], match: re.Match[str]) -> None:

@@ -4,31 +4,32 @@ import re
 from collections.abc import Iterable
 
 from ongpu.facts.libraries import Loaded, Loader
+from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Source
 
 _LIB = r"lib[\w+\-]+\.so(?:\.\d+)*"
-_LDD = re.compile(
+_LDD = lazy(
     rf"^[ \t]*(?P<name>{_LIB})[ \t]*(?:\([^)\n]*\)[ \t]*)?=>[ \t]*(?P<path>not found|/[^\s(]+)", re.MULTILINE
 )
-_CACHE = re.compile(rf"^[ \t]*(?P<name>{_LIB})[ \t]+\([^)\n]*\)[ \t]*=>[ \t]*(?P<path>/\S+)", re.MULTILINE)
-_DEBUG_NEED = re.compile(rf"file=(?P<name>{_LIB})[ \t]*\[\d+\];[ \t]*needed by[ \t]+(?P<by>\S+)")
-_DEBUG_INIT = re.compile(rf"calling init:[ \t]*(?P<path>/\S+?(?P<name>{_LIB}))[ \t]*$", re.MULTILINE)
-_ERROR = re.compile(rf"(?P<name>{_LIB}): cannot open shared object file")
-_DLOPEN = re.compile(rf"Could not load (?:dynamic )?library ['\"]?(?P<name>{_LIB})", re.IGNORECASE)
-_DLL = re.compile(
+_CACHE = lazy(rf"^[ \t]*(?P<name>{_LIB})[ \t]+\([^)\n]*\)[ \t]*=>[ \t]*(?P<path>/\S+)", re.MULTILINE)
+_DEBUG_NEED = lazy(rf"file=(?P<name>{_LIB})[ \t]*\[\d+\];[ \t]*needed by[ \t]+(?P<by>\S+)")
+_DEBUG_INIT = lazy(rf"calling init:[ \t]*(?P<path>/\S+?(?P<name>{_LIB}))[ \t]*$", re.MULTILINE)
+_ERROR = lazy(rf"(?P<name>{_LIB}): cannot open shared object file")
+_DLOPEN = lazy(rf"Could not load (?:dynamic )?library ['\"]?(?P<name>{_LIB})", re.IGNORECASE)
+_DLL = lazy(
     r"Could not load dynamic library '(?P<name>[\w.\-]+\.dll)'|Could not find "
     r"'(?P<name2>[\w.\-]+\.dll)'|(?P<name3>\b(?:cudart|cublas|cublasLt|cudnn|cufft|curand|cusparse|cusolver|"
     r"zlibwapi)[\w]*\.dll)\b[^\n]{0,40}(?:not found|is missing|missing)",
     re.IGNORECASE,
 )
-_OPENED = re.compile(rf"Successfully opened dynamic library (?P<name>{_LIB}|[\w.\-]+\.dll)")
-_WINERROR = re.compile(
+_OPENED = lazy(rf"Successfully opened dynamic library (?P<name>{_LIB}|[\w.\-]+\.dll)")
+_WINERROR = lazy(
     r"\[WinError (?P<code>126|127|1114|193)\][^\n]{0,200}?(?:loading|load)[^\n\"']{0,"
     r"20}[\"'](?P<name>[^\"'\n]+\.dll)|LoadLibrary failed with error (?P<code2>126|127|1114)[^\n]{0,"
     r"60}?load[^\n\"]{0,20}\"(?P<name2>[^\"\n]+\.dll)",
     re.IGNORECASE,
 )
-_ANY = re.compile(r"\.so\b|\.dll\b", re.IGNORECASE)
+_ANY = lazy(r"\.so\b|\.dll\b", re.IGNORECASE)
 MAX_TEXT = 600_000
 
 

@@ -5,22 +5,25 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ongpu.facts.hardware import Pci, PciDevice
+from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Source
 
-_DEVICE = re.compile(
+_DEVICE = lazy(
     r"^(?:.{0,60}?\s|\s*)?(?P<bus>(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-1][0-9a-fA-F]\.[0-7])\s+\"?"
     r"(?P<kind>[A-Za-z0-9][^:\n\[\"]{2,60}?)\"?(?:\s*\[(?P<class>[0-9a-f]{4})\])?:\s*(?P<name>[^\n]{0,300})$"
 )
-_NUMERIC = re.compile(
+_NUMERIC = lazy(
     r"^\s*(?P<bus>(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-1][0-9a-fA-F]\.[0-7])"
     r"\s+(?:Class )?(?P<class>[0-9a-f]{4}):\s+(?P<vendor>[0-9a-f]{4}):(?P<device>[0-9a-f]{4})(?P<rest>[^\n]*)$"
 )
-_IDS = re.compile(r"\[(?P<vendor>[0-9a-f]{4}):(?P<device>[0-9a-f]{4})\]")
-_SPEED = re.compile(r"Speed (?P<speed>\d+(?:\.\d+)?)\s?GT/s")
-_WIDTH = re.compile(r"Width x(?P<width>\d{1,2})")
+_IDS = lazy(r"\[(?P<vendor>[0-9a-f]{4}):(?P<device>[0-9a-f]{4})\]")
+_SPEED = lazy(r"Speed (?P<speed>\d+(?:\.\d+)?)\s?GT/s")
+_WIDTH = lazy(r"Width x(?P<width>\d{1,2})")
 _NVIDIA_CLASSES = {"0300": "VGA compatible controller", "0302": "3D controller", "0380": "Display controller"}
 _DISPLAY = ("vga", "3d controller", "display controller", "0300", "0302", "0380", "processing accel")
-_GREP = re.compile(r"\|\s*(?:sudo )?(?:e|f)?grep\s+(?P<what>(?:'[^'\n]*'|\"[^\"\n]*\"|[^|\n'\"])*)", re.IGNORECASE)
+_GREP = lazy(r"\|\s*(?:sudo )?(?:e|f)?grep\s+(?P<what>(?:'[^'\n]*'|\"[^\"\n]*\"|[^|\n'\"])*)", re.IGNORECASE)
+
+_BARE_PROMPT = lazy(r"^\s*(?:[\w.-]{1,40}@[\w.-]{1,60}\S{0,60})?[$#%>]\s*$|^--$")
 
 
 def _new(match: re.Match[str], evidence: Evidence, number: int, line: str) -> PciDevice | None:
@@ -96,7 +99,7 @@ def _devices(evidence: Evidence) -> Iterator[PciDevice]:
         yield current
 
 
-_KINDS = re.compile(
+_KINDS = lazy(
     r"controller|bridge|controler|accelerator|device|interface|system peripheral|pic|bus|memory|encryption|"
     r"peripheral|adapter|hub|"
     r"monitoring|timer|coprocessor|unassigned class|^[0-9a-f]{4}$",
@@ -146,6 +149,8 @@ def read(evidence: Evidence) -> Iterable[Fact]:
     """The devices on the PCI bus."""
     devices = [d for d in _devices(evidence) if d.bus]
     complete = _complete(evidence, devices)
+    if devices and all(device.bus == "?" for device in devices):
+        complete = None  # lines cut out of a device
     if not devices and not (complete and _answered(evidence)):
         return
     shown = [d for d in devices if d.nvidia or d.display or d.bus == "?"] or devices[:3]
@@ -160,7 +165,7 @@ def _answered(evidence: Evidence) -> bool:
     """Whether lspci itself ran: its error texts and a missing program are no empty bus."""
     lines = evidence.text.split("\n")
     echo = bool(evidence.command and lines[0].rstrip().endswith(evidence.command.strip()))
-    rest = [line for line in lines[1 if echo else 0 :] if line.strip()]
+    rest = [line for line in lines[1 if echo else 0 :] if line.strip() and not _BARE_PROMPT.match(line)]
     if evidence.kind == "lspci":
         return not evidence.problem
     words = " ".join(rest).lower()

@@ -40,7 +40,7 @@ def read(evidence: Evidence) -> Iterable[Fact]:
 
     names = (
         "system", "wsl", "distribution", "distribution_version", "architecture", "jetson", "product", "uptime_days", "virtual", "cloud",
-        "colab",
+        "colab", "today",
     )  # fmt: skip
     yield Machine(**{name: one(name) for name in names}, refs=refs(*names))
     linux = one("system") == "linux"

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ongpu.facts.code import Raised
 from ongpu.facts.mismatch import Mismatch, Mismatches
+from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Ref, Source
 from ongpu.sources.traceback import parse
 
@@ -16,83 +17,83 @@ def _dev(name: str) -> str:
     return _DEV.format(name)
 
 
-_TWO = re.compile(
+_TWO = lazy(
     rf"at least two devices,? {_dev('other')},? (?:and )?{_dev('odd')}!?(?: \(when checking arguments? for"
     rf" argument (?P<arg>\w+) in method (?P<method>\w+)\))?",
     re.IGNORECASE,
 )
-_GOT = re.compile(
+_GOT = lazy(
     rf"same device, but got (?P<arg>\w+) is on {_dev('odd')}, different from other tensors on {_dev('other')}(?:"
     rf" \(when checking argument in method (?P<method>\w+)\))?"
 )
-_CONV = re.compile(
+_CONV = lazy(
     r"Input type \((?P<input>[\w.:]{2,40})\) and (?:weight|bias) type \((?P<weight>[\w.:]{2,40})\) should be the"
     r" same"
 )
-_BACKEND = re.compile(
+_BACKEND = lazy(
     rf"Expected object of (?:backend|device type) {_dev('other')} but got (?:backend|device type)"
     rf" {_dev('odd')} for (?:argument|sequence element) #(?P<n>\d+)(?: '(?P<arg>\w+)')?(?: in call to"
     rf" (?P<method>\w+))?",
     re.IGNORECASE,
 )
-_TYPE = re.compile(
+_TYPE = lazy(
     r"[Ee]xpected object of type (?:Variable\[)?torch\.(?P<other>cuda\.)?\w+Tensor\]? but found type"
     r" (?:Variable\[)?torch\.(?P<odd>cuda\.)?\w+Tensor\]? for argument #(?P<n>\d+)(?: '(?P<arg>\w+)')?"
 )
-_TENSOR_FOR = re.compile(
+_TENSOR_FOR = lazy(
     rf"Tensor for (?:argument #\d+ )?'(?P<arg>\w+)' is on {_dev('odd')},.{{0,160}}?expected (?:it|them) to be"
     rf" on {_dev('other')}(?: \(while checking arguments for (?P<method>\w+)\))?"
 )
-_PLAIN = re.compile(rf"expected device {_dev('other')}(?: and dtype \w+)? but got device {_dev('odd')}", re.IGNORECASE)
-_OLD = re.compile(r"expected type torch\.(?P<other>cuda\.)?\w+Tensor but got torch\.(?P<odd>cuda\.)?\w+Tensor")
-_OLDER = re.compile(r"expected backend (?P<other>CUDA|CPU) and dtype \w+ but got backend (?P<odd>CUDA|CPU)")
-_RNN = re.compile(
+_PLAIN = lazy(rf"expected device {_dev('other')}(?: and dtype \w+)? but got device {_dev('odd')}", re.IGNORECASE)
+_OLD = lazy(r"expected type torch\.(?P<other>cuda\.)?\w+Tensor but got torch\.(?P<odd>cuda\.)?\w+Tensor")
+_OLDER = lazy(r"expected backend (?P<other>CUDA|CPU) and dtype \w+ but got backend (?P<odd>CUDA|CPU)")
+_RNN = lazy(
     rf"Input and (?P<arg>hidden|parameter|batch_sizes) tensors? are not at the same device, found input"
     rf" tensor at {_dev('other')} and \w+ tensor at {_dev('odd')}"
 )
-_WHERE = re.compile(
+_WHERE = lazy(
     rf"Expected condition, x and y to be on the same device, but condition is on {_dev('odd')} and x and y are on"
     rf" {_dev('other')}"
 )
-_MASK = re.compile(
+_MASK = lazy(
     rf"expected self and (?P<arg>\w+) to be on the same device,? but got \w+ on {_dev('odd')} and self on"
     rf" {_dev('other')}",
     re.IGNORECASE,
 )
-_LENGTHS = re.compile(r"'(?P<arg>lengths)' argument should be a 1D CPU int64 tensor, but got 1D (?P<odd>cuda:\d+)")
-_INDEXED = re.compile(
+_LENGTHS = lazy(r"'(?P<arg>lengths)' argument should be a 1D CPU int64 tensor, but got 1D (?P<odd>cuda:\d+)")
+_INDEXED = lazy(
     rf"indices should be either on (?:cpu|{_dev('ignored')}) or on the same device as the indexed tensor(?:"
     rf" \({_dev('odd')}\))?"
 )
-_GENERATOR = re.compile(
+_GENERATOR = lazy(
     rf"Expected a '{_dev('other')}'(?: device type for generator| generator device) but found '{_dev('odd')}'"
 )
-_MODULE = re.compile(
+_MODULE = lazy(
     rf"module must have its parameters and buffers on device {_dev('other')}.{{0,40}}?found one of them on"
     rf" device: {_dev('odd')}"
     r"|module parameters \{device\(type='(?P<odd2>cpu)'\)"
 )
-_RECEIVED = re.compile(
+_RECEIVED = lazy(
     rf"(?:All|all) input tensors must be on the same device\. Received {_dev('other')} and {_dev('odd')}"
 )
-_FAKE = re.compile(rf"found two different devices {_dev('other')}, {_dev('odd')}")
-_META = re.compile(rf"Tensor on device {_dev('odd')} is not on the expected device {_dev('other')}")
-_STEP = re.compile(
+_FAKE = lazy(rf"found two different devices {_dev('other')}, {_dev('odd')}")
+_META = lazy(rf"Tensor on device {_dev('odd')} is not on the expected device {_dev('other')}")
+_STEP = lazy(
     r"Tensors of the same index must be on the same device|must have same dtype, device, and layout|state_steps"
     r" should (?:not )?be (?:a )?CUDA tensor"
 )
-_CURRENT = re.compile(r"Input, output and indices must be on the current device")
-_GPUS = re.compile(r"(?:tensors? are|arguments are|are) located on different GPUs")
-_TRITON = re.compile(r"Pointer argument \(at (?P<n>\d+)\) cannot be accessed from Triton")
-_ATTENTION = re.compile(r"Expected query, key,? and value to (?:all )?be on the same device")
-_GRAPH = re.compile(
+_CURRENT = lazy(r"Input, output and indices must be on the current device")
+_GPUS = lazy(r"(?:tensors? are|arguments are|are) located on different GPUs")
+_TRITON = lazy(r"Pointer argument \(at (?P<n>\d+)\) cannot be accessed from Triton")
+_ATTENTION = lazy(r"Expected query, key,? and value to (?:all )?be on the same device")
+_GRAPH = lazy(
     rf"Cannot (?:assign|update) (?:node|edge) feature \"?(?P<arg>[^\"\n]{{1,60}})\"? on device {_dev('odd')} to a"
     rf" graph on device {_dev('other')}"
 )
-_PLACEHOLDER = re.compile(r"Placeholder storage has not been allocated on MPS device")
-_NCCL_CPU = re.compile(r"No backend type associated with device type cpu|Tensors must be CUDA and dense")
-_XGB = re.compile(rf"running on: {_dev('other')}, while the input data is on: {_dev('odd')}")
-_JAX = re.compile(r"Received incompatible devices for jitted computation")
+_PLACEHOLDER = lazy(r"Placeholder storage has not been allocated on MPS device")
+_NCCL_CPU = lazy(r"No backend type associated with device type cpu|Tensors must be CUDA and dense")
+_XGB = lazy(rf"running on: {_dev('other')}, while the input data is on: {_dev('odd')}")
+_JAX = lazy(r"Received incompatible devices for jitted computation")
 
 _WEIGHTS = {"weight", "bias", "running_mean", "running_var", "parameter", "params", "mat2"}
 _NORM = ("norm", "conv", "cudnn", "linear", "prelu")

@@ -1,26 +1,26 @@
 """NCCL's log (NCCL_DEBUG=INFO or WARN) and the process group's watchdog: versions, interfaces, transports, timeouts."""
 
-import re
 from collections.abc import Iterable
 
 from ongpu.facts.nccl import NcclLog, NcclTimeout
+from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Ref, Source
 
 MAX_LINES = 100_000
-_LINE = re.compile(
+_LINE = lazy(
     r"^(?P<who>.{0,120}?)(?P<host>[\w.\-]{1,80}):(?P<pid>\d{1,9}):(?P<tid>\d{1,9}) \[(?P<gpu>\d{1,3})\]"
     r" (?P<rest>.*)$"
 )
-_VERSION = re.compile(r"NCCL version:? ?(?P<v>\d{1,2}\.\d{1,2}\.\d{1,2})")
-_USING = re.compile(
+_VERSION = lazy(r"NCCL version:? ?(?P<v>\d{1,2}\.\d{1,2}\.\d{1,2})")
+_USING = lazy(
     r"(?:Using interface |NET/Socket : Using \[\d+\]|Bootstrap : Using (?:\[\d+\])?|NET/(?:IB|Socket) ?: Using"
     r" (?:\[\d+\])?)(?P<if>[\w.\-]{1,40}):"
 )
-_VIA = re.compile(r" via (?P<t>P2P[\w/]{0,20}|SHM[\w/]{0,20}|NET/[\w/]{1,30}|direct shared memory|P2P/IPC)")
-_WATCHDOG = re.compile(r"WorkNCCL\([^)\n]{0,80}OpType=(?P<op>\w{1,40})")
-_RANK = re.compile(r"\[Rank (?P<rank>\d{1,6})\]|\[rank(?P<rank2>\d{1,6})\]|Rank (?P<rank3>\d{1,6})\]")
-_RAN = re.compile(r"ran for (?P<ms>\d{1,12}) milliseconds")
-_LIMIT = re.compile(r"Timeout\(ms\)=(?P<ms>\d{1,12})")
+_VIA = lazy(r" via (?P<t>P2P[\w/]{0,20}|SHM[\w/]{0,20}|NET/[\w/]{1,30}|direct shared memory|P2P/IPC)")
+_WATCHDOG = lazy(r"WorkNCCL\([^)\n]{0,80}OpType=(?P<op>\w{1,40})")
+_RANK = lazy(r"\[Rank (?P<rank>\d{1,6})\]|\[rank(?P<rank2>\d{1,6})\]|Rank (?P<rank3>\d{1,6})\]")
+_RAN = lazy(r"ran for (?P<ms>\d{1,12}) milliseconds")
+_LIMIT = lazy(r"Timeout\(ms\)=(?P<ms>\d{1,12})")
 
 
 def read(evidence: Evidence) -> Iterable[Fact]:

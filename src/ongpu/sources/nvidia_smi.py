@@ -7,47 +7,48 @@ from dataclasses import replace
 from ongpu.facts.driver import Driver
 from ongpu.facts.hardware import Gpu, Gpus
 from ongpu.facts.system import Process, Processes
+from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Ref, Source
 from ongpu.sources import nvidia_smi_csv
 
 Lines = list[tuple[int, str]]
 _VERSION = r"\d{3}\.\d{1,3}(?:\.\d{1,3})?"
-_SMI = re.compile(rf"NVIDIA-SMI\s+(?:version\s*:\s*)?(?P<v>{_VERSION})")
-_DRIVER = re.compile(rf"(?:Driver Version|KMD Version|DRIVER version)\s*:\s*(?P<v>{_VERSION})")
-_CUDA = re.compile(r"CUDA (?:UMD )?Version\s*:\s*(?P<v>\d{1,2}\.\d{1,2})")
+_SMI = lazy(rf"NVIDIA-SMI\s+(?:version\s*:\s*)?(?P<v>{_VERSION})")
+_DRIVER = lazy(rf"(?:Driver Version|KMD Version|DRIVER version)\s*:\s*(?P<v>{_VERSION})")
+_CUDA = lazy(r"CUDA (?:UMD )?Version\s*:\s*(?P<v>\d{1,2}\.\d{1,2})")
 _BUS = r"(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d"
-_CARD = re.compile(
+_CARD = lazy(
     r"(?:^|[|│\s])(?P<index>\d{1,3})\s+(?P<name>[A-Za-z][^|│\n]{1,60}?)\s+(?P<mode>On|Off|N/A|WDDM|TCC|MCDM|ERR!)\s*[|│]"
     rf"\s*(?P<bus>{_BUS})\s+(?P<display>On|Off|N/A|ERR!)\s*[|│]\s*(?P<ecc>\d+|N/A|Off|ERR!)?"
 )
-_USE = re.compile(
+_USE = lazy(
     r"(?P<fan>\d{1,3}%|N/A|ERR!|\[N/A\])\s+(?P<temp>\d{1,3}\s?C|N/A|ERR!)\s+(?P<pstate>P\d{1,2}|N/A|ERR!|Unknown)\s+"
     r"(?P<draw>\d+(?:\.\d+)?\s?W|N/A|ERR!|Unknown Error|Unkn\w*)?\s*/\s*(?P<limit>\d+(?:\.\d+)?\s?W|N/A|ERR!)\s*[|│]"
     r"\s*(?P<used>\d+)?[^|│/]{0,12}/\s*(?P<total>\d+)?[^|│]{0,12}[|│]\s*(?:(?P<util>\d{1,3})%|N/A|ERR!)?\s*"
     r"(?P<compute>Default|E\. ?Process|E\. ?Thread|Exclusive\w*|Prohibited|N/A|ERR!)?"
 )
-_MIG_MODE = re.compile(r"[|│]\s+[|│]\s+[|│]\s*(?P<mig>Enabled\*?|Disabled\*?|N/A)\s*[|│]")
-_MIG_ROW = re.compile(r"[|│]\s*(?P<gpu>\d{1,3})\s+\d{1,3}\s+\d{1,3}\s+\d{1,3}\s*[|│]\s*\d+MiB\s*/\s*\d+MiB")
-_PROCESS = re.compile(
-    r"[|│]\s*(?P<gpu>\d{1,3})\s+(?:(?:\d{1,3}|N/A)\s+(?:\d{1,3}|N/A)\s+)?(?P<pid>\d{1,8})\s+(?:(?P<kind>C\+G|M\+C|C|G|M)\s+)?"
+_MIG_MODE = lazy(r"[|│]\s+[|│]\s+[|│]\s*(?P<mig>Enabled\*?|Disabled\*?|N/A)\s*[|│]")
+_MIG_ROW = lazy(r"[|│]\s*(?P<gpu>\d{1,3})\s+\d{1,3}\s+\d{1,3}\s+\d{1,3}\s*[|│]\s*\d+MiB\s*/\s*\d+MiB")
+_PROCESS = lazy(
+    r"(?:^|[|│])\s*(?P<gpu>\d{1,3})\s+(?:(?:\d{1,3}|N/A)\s+(?:\d{1,3}|N/A)\s+)?(?P<pid>\d{1,8})\s+(?:(?P<kind>C\+G|M\+C|C|G|M)\s+)?"
     r"(?P<name>[^\s|│][^|│\n]{0,200}?)?\s+(?P<memory>\d+\s?Mi?B|N/A|\[N/A\])\s*[|│]"
 )
-_LISTED = re.compile(r"(?:^|\s)GPU (?P<index>\d{1,3}):\s+(?P<name>[^(\n]{2,80}?)\s+\(UUID: (?P<uuid>[^)\n]{0,60})\)")
-_MIG_LISTED = re.compile(r"^\s+MIG\s+\d+c?\.?\S*\s+Device\s+\d+:")
-_LOST = re.compile(
+_LISTED = lazy(r"(?:^|\s)GPU (?P<index>\d{1,3}):\s+(?P<name>[^(\n]{2,80}?)\s+\(UUID: (?P<uuid>[^)\n]{0,60})\)")
+_MIG_LISTED = lazy(r"^\s+MIG\s+\d+c?\.?\S*\s+Device\s+\d+:")
+_LOST = lazy(
     rf"Unable to determine the device handle for GPU\s?(?:(?P<index>\d{{1,3}}):\s*)?(?P<bus>{_BUS})?"
     r":?\s*(?P<error>[^\n]{3,120})"
 )
-_LINK = re.compile(r"Link (?P<link>\d{1,2}):\s*(?P<what>.{1,80})")
-_LINK_ERRORS = re.compile(r"(?:Replay|Recovery|CRC)[^:\n]{0,20}:\s*(?P<count>\d+)")
-_TOPOLOGY = re.compile(
+_LINK = lazy(r"Link (?P<link>\d{1,2}):\s*(?P<what>.{1,80})")
+_LINK_ERRORS = lazy(r"(?:Replay|Recovery|CRC)[^:\n]{0,20}:\s*(?P<count>\d+)")
+_TOPOLOGY = lazy(
     r"^\s*(?:\x1b\[\d*m)?GPU(?P<index>\d{1,3})\s+(?P<row>(?:(?:X|NV\d+|PIX|PXB|PHB|NODE|SYS|SOC|C2C)\s+)+)"
 )
-_FAILED = re.compile(
+_FAILED = lazy(
     r"couldn't communicate with the NVIDIA driver|couldn't find libnvidia-ml\.so|"
     r"Failed to initialize NVML:\s*(?P<why>[^\n]{3,80})"
 )
-_NONE = re.compile(r"(?:^|\n)[^\n]{0,60}?No devices were found")
+_NONE = lazy(r"(?:^|\n)[^\n]{0,60}?No devices were found")
 _COMPUTE = {"e.process": "Exclusive_Process", "e.thread": "Exclusive_Thread", "exclusive_process": "Exclusive_Process"}
 
 

@@ -7,11 +7,12 @@ from typing import Any
 from ongpu.facts.driver import Driver
 from ongpu.facts.hardware import Gpu, Gpus
 from ongpu.facts.system import Process, Processes
+from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact
 
-_UNIT = re.compile(r"(?<=[\w.])\s*\[[^\]]*\]\s*$")  # "memory.used [MiB]", but not "[N/A]"
-_QUERY = re.compile(r"--query-(?P<what>gpu|compute-apps)[= ](?P<fields>[\w.,\- ]+?)(?=\s+-|\s*$|\s*[|>&;\"'])")
-_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+_UNIT = lazy(r"(?<=[\w.])\s*\[[^\]]*\]\s*$")  # "memory.used [MiB]", but not "[N/A]"
+_QUERY = lazy(r"--query-(?P<what>gpu|compute-apps)[= ](?P<fields>[\w.,\- ]+?)(?=\s+-|\s*$|\s*[|>&;\"'])")
+_NUMBER = lazy(r"-?\d+(?:\.\d+)?")
 
 
 def _whole(text: str) -> int | None:
@@ -101,7 +102,7 @@ _APPS = {
     "gpu_serial",
     "timestamp",
 }
-_REASON = re.compile(r"clocks_(?:throttle|event)_reasons\.(?P<name>\w+)")
+_REASON = lazy(r"clocks_(?:throttle|event)_reasons\.(?P<name>\w+)")
 
 
 def _fields(line: str) -> list[str]:

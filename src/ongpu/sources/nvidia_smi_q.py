@@ -8,14 +8,15 @@ from xml.etree import ElementTree
 from ongpu.facts.driver import Driver
 from ongpu.facts.hardware import Gpu, Gpus
 from ongpu.facts.system import Process, Processes
+from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Ref, Source
 
-_GPU = re.compile(r"^\s{0,8}GPU (?P<bus>(?:[0-9A-Fa-f]{4,8}:)[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\s*$")
-_LEAF = re.compile(r"^(?P<indent>[ \t]*)(?P<key>[A-Za-z0-9][^:\n]{0,60}?)\s*:\s+(?P<value>\S[^\n]{0,300}?)\s*$")
-_SECTION = re.compile(r"^(?P<indent>[ \t]*)(?P<name>[A-Z][\w ./()-]{1,60}?)\s*:?\s*$")
-_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
-_FULL = re.compile(r"\d{3}\.\d{1,3}(?:\.\d{1,3})?$")
-_SHORT = re.compile(r"\d{1,2}\.\d{1,2}$")
+_GPU = lazy(r"^\s{0,8}GPU (?P<bus>(?:[0-9A-Fa-f]{4,8}:)[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\s*$")
+_LEAF = lazy(r"^(?P<indent>[ \t]*)(?P<key>[A-Za-z0-9][^:\n]{0,60}?)\s*:\s+(?P<value>\S[^\n]{0,300}?)\s*$")
+_SECTION = lazy(r"^(?P<indent>[ \t]*)(?P<name>[A-Z][\w ./()-]{1,60}?)\s*:?\s*$")
+_NUMBER = lazy(r"-?\d+(?:\.\d+)?")
+_FULL = lazy(r"\d{3}\.\d{1,3}(?:\.\d{1,3})?$")
+_SHORT = lazy(r"\d{1,2}\.\d{1,2}$")
 _EMPTY = (
     "n/a",
     "[n/a]",
@@ -50,6 +51,7 @@ _FIELDS: tuple[tuple[str, str, str, str], ...] = (
     ("power readings", "power limit", "power_limit", "real"),
     ("power readings", "enforced power limit", "power_limit", "real"),
     ("power readings", "default power limit", "power_default", "real"),
+    ("power readings", "max power limit", "power_max", "real"),
     ("retired pages", "pending page blacklist", "retired_pending", "yes"),
     ("retired pages", "pending", "retired_pending", "yes"),
     ("remapped rows", "uncorrectable error", "remap_uncorrectable", "whole"),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ongpu.facts.code import Oom, OutOfMemory
+from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Source
 
 MAX_ERRORS = 30
@@ -19,6 +20,8 @@ ANCHORS = (
     "oom when allocating", "cudamalloc failed", "cuda_error_out_of_memory", "outofmemoryerror", "hiperroroutofmemory",
     "erroroutofmemory", "allocaterawinternal", "out_of_memory", "memory allocation error", "available kv cache",
     "no available memory for the cache blocks", "free memory on device", "stored in kv cache", "not enough gpu memory",
+    "cuda oom", "gpu oom", "oom error", "oom in ", "oom only", "oom,", "oom!", "oom with", "oom while", "with oom", "oom at ", "oom after", "oom when", "oom on ", "goes oom", "got oom", "get oom", "oom during", "and oom", "爆显存",
+    "显存不足", "显存溢出", "显存不够", "out of gpu memory", "out of vram", "нехватка видеопамяти", "недостаточно видеопамяти", "gpu-speicher voll", "gpuメモリ不足",
     "cudaerrormemoryallocation", "memory exhausted", "vk_error_out_of_device_memory",
 )
 _HOST = (
@@ -51,24 +54,25 @@ _FIELDS = {
     "unallocated": (rf"{_SIZE} is reserved by PyTorch but unallocated", rf"{_SIZE} cached\b"),
     "in_use": (rf"this process has {_SIZE} memory in use",),
 }
-_OTHER = re.compile(rf"Process (?P<pid>\d{{1,9}}) has {_SIZE} memory in use")
-_GPU = re.compile(
+_OTHER = lazy(rf"Process (?P<pid>\d{{1,9}}) has {_SIZE} memory in use")
+_GPU = lazy(
     r"\(GPU (\d{1,3});|GPU (\d{1,3}) has a total|on device (\d{1,3})|on GPU (\d{1,3})|/device:GPU:(\d{1,3})"
     r"|device ordinal (\d{1,3})"
     r"|CUDA(\d{1,2}) buffer|\bcuda:(\d{1,2})\b"
 )
-_SHAPE = re.compile(r"tensor with shape ?\[(?P<shape>[\d, ]{1,80})\](?: and type (?P<type>\w{2,10}))?")
+_SHAPE = lazy(r"tensor with shape ?\[(?P<shape>[\d, ]{1,80})\](?: and type (?P<type>\w{2,10}))?")
 _BYTES = {"float": 4, "float32": 4, "half": 2, "float16": 2, "bfloat16": 2, "double": 8, "int32": 4, "int64": 8, "bool": 1, "int8": 1}
-_TF_START = re.compile(rf"totalMemory: {_SIZE} freeMemory: (?P<f>\d{{1,6}}(?:\.\d{{1,4}})?)(?P<fu>[KMG]i?B)")
-_FREE_LESS = re.compile(
+_TF_START = lazy(rf"totalMemory: {_SIZE} freeMemory: (?P<f>\d{{1,6}}(?:\.\d{{1,4}})?)(?P<fu>[KMG]i?B)")
+_FREE_LESS = lazy(
     r"Free memory on device[^(\n]{0,30}\((?P<free>[\d.]+)/(?P<total>[\d.]+) GiB\) on startup is less"
     r" than[^(\n]{0,60}\((?P<share>[\d.]+), (?P<want>[\d.]+) GiB\)"
 )
-_KV = re.compile(
+_KV = lazy(
     r"\((?P<want>[\d.]+) GiB KV cache is needed, which is larger than the available KV cache memory"
     r" \((?P<free>-?[\d.]+) GiB\)"
 )
 _FRAMEWORKS = (
+    ("mxnet", ("mxnet",)),
     ("vllm", ("kv cache", "cache blocks", "gpu_memory_utilization", "gpu memory utilization")),
     ("llama.cpp", ("ggml", "cudamalloc failed", "llama", "cuda0 buffer")),
     ("jax", ("jaxlib", "xlaruntimeerror", "xla", "jax")),
@@ -198,6 +202,8 @@ def read(evidence: Evidence) -> Iterable[Fact]:
         line = low[start : end if end >= 0 else len(low)]
         if at < covered or any(word in line for word in _HOST) or _told(line) or _code(line):
             continue
+        if re.search(r"available kv cache memory: [\d.]*[1-9]", line):
+            continue  # vLLM's start-up line: room is left
         error = _message(evidence, text, at, whole)
         if error.kind is None and error.wanted is None and "cache" in line and "out of memory" not in line:
             continue

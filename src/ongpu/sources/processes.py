@@ -5,29 +5,30 @@ from collections.abc import Iterable, Iterator
 
 from ongpu.facts.hardware import Gpu, Gpus
 from ongpu.facts.system import Process, Processes
+from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Source
 
 # "/dev/nvidia0:        ubuntu     4411 F...m python"; further holders stand on lines of their own, without the device
-_FUSER = re.compile(
+_FUSER = lazy(
     r"^\s*(?:(?P<node>/dev/nvidia[\w-]*):\s*)?(?P<user>[\w.$+-]{1,40})\s+(?P<pid>\d{1,8})\s+(?P<access>[fFcermn.]{4,6})\s+(?P<name>\S.{0,80}?)\s*$"
 )
-_FUSER_PLAIN = re.compile(r"^\s*(?P<node>/dev/nvidia[\w-]*):(?P<pids>(?:\s+\d{1,8}[a-zA-Z]{0,4})+)\s*$")
-_LSOF = re.compile(
+_FUSER_PLAIN = lazy(r"^\s*(?P<node>/dev/nvidia[\w-]*):(?P<pids>(?:\s+\d{1,8}[a-zA-Z]{0,4})+)\s*$")
+_LSOF = lazy(
     r"^\s*(?P<name>\S{1,40})\s+(?P<pid>\d{1,8})\s+(?:\d{1,8}\s+(?:\S{1,20}\s+)?)?(?P<user>[\w.+-]{1,40})\s+(?:mem|\d{1,6}[rwu-]\S*|DEL|txt)\s+.{0,120}?"
     r"(?P<node>/dev/nvidia[\w-]*)"
 )
 # "[0] GeForce RTX 2080 Ti | 62'C,  98 % | 10989 / 11019 MB | alice(10977M) root(10M)"
-_GPUSTAT = re.compile(
+_GPUSTAT = lazy(
     r"\[(?P<index>\d{1,2})\]\s+(?P<name>[^|\n]{3,60}?)\s*\|\s*(?P<temp>\d{1,3})\s?(?:'|°)?C\s*,\s*(?P<util>\d{1,3})\s?%[^|\n]{0,60}\|\s*"
     r"(?P<used>\d+)\s*/\s*(?P<total>\d+)\s*(?:MB|MiB)?\s*\|?(?P<who>[^\n]*)"
 )
-_GPUSTAT_WHO = re.compile(r"(?P<user>[\w.-]{1,40}):?(?P<name>[\w.\-]{0,40})(?:/(?P<pid>\d{1,8}))?\((?P<memory>\d+)M\)")
+_GPUSTAT_WHO = lazy(r"(?P<user>[\w.-]{1,40}):?(?P<name>[\w.\-]{0,40})(?:/(?P<pid>\d{1,8}))?\((?P<memory>\d+)M\)")
 # nvitop: " GPU     PID      USER  GPU-MEM %SM ..." -> "|   0   12345 C    alice 10.2GiB  98 ..."
-_NVITOP = re.compile(
+_NVITOP = lazy(
     r"^\W{0,4}(?P<gpu>\d{1,2})\s+(?P<pid>\d{1,8})\s+(?P<kind>C\+G|C|G|X)\s+(?P<user>\S{1,30})\s+(?P<memory>\d+(?:\.\d+)?)(?P<unit>[MGK]i?B)\s+(?P<rest>.{0,300})"
 )
-_GONE = re.compile(r"No Such Process|\[Not Found\]", re.IGNORECASE)
-_NO_SUCH = re.compile(r"kill: \(?(?P<pid>\d{1,8})\)?:? ?-? ?No such process", re.IGNORECASE)
+_GONE = lazy(r"No Such Process|\[Not Found\]", re.IGNORECASE)
+_NO_SUCH = lazy(r"kill: \(?(?P<pid>\d{1,8})\)?:? ?-? ?No such process", re.IGNORECASE)
 _UNITS = {"K": 1 / 1024, "M": 1.0, "G": 1024.0}
 
 

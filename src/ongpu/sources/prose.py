@@ -7,35 +7,70 @@ from ongpu.facts.driver import Driver
 from ongpu.facts.environment import Machine
 from ongpu.facts.framework import Python
 from ongpu.facts.libraries import Toolkit
+from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Source
 
-_DRIVER = re.compile(
+_DRIVER = lazy(
     r"(?:nvidia[ -]?(?:gpu |graphics |display )?driver(?: version)?|driver(?:[ _]version)?s?|NVIDIA-SMI|KMD Version|驱动(?:版本)?)"
-    r"\s*(?:is|[:=(|])?\s*(?:v|R)?(?P<v>\d{3}\.\d{2,3}(?:\.\d{2})?)\b",
+    r"\s*(?:is|[:=(|])?\s*(?:v|R)?(?P<v>\d{3}\.\d{2,3}(?:\.\d{2,3})?)\b",
     re.IGNORECASE,
 )
-_DRIVER_CUDA = re.compile(r"CUDA (?:UMD )?Version\s*:\s*(?P<v>\d{1,2}\.\d{1,2})")
-_NVCC = re.compile(r"Cuda compilation tools, release (?P<v>\d{1,2}\.\d{1,2})")
-_TOOLKIT = re.compile(r"\bcuda(?:[ _-]?toolkit)?(?: runtime)?(?: version)?\s*(?:is|[:=])?\s*[vV]?(?P<v>\d{1,2}\.\d{1,2})(?:\.\d+)*\b", re.IGNORECASE)
-_CUDNN = re.compile(r"\bcudnn(?: version)?\s*(?:is|[:=])?\s*[vV]?(?P<v>\d{1,2}\.\d{1,2}(?:\.\d{1,2})?)\b", re.IGNORECASE)
-_PYTHON = re.compile(r"\bpython(?: version| ver\.)?\s*(?:is|[:=])?\s*(?P<v>[23]\.\d{1,2}(?:\.\d{1,2})?)\b", re.IGNORECASE)
-_GCC = re.compile(r"\bgcc(?:[ -]version)?\s*(?:\([^)\n]{0,60}\)|[:=])?\s*(?P<v>\d{1,2}\.\d{1,2}(?:\.\d{1,2})?)", re.IGNORECASE)
-_DISTRO = re.compile(
+# Packages and folders that carry the driver's version: nvidia-open 580.95.05, nvidia-dkms-570 570.86.16-0ubuntu1, NVIDIA-Linux-x86_64-550.54.14.run
+_DRIVER_PACKAGE = lazy(
+    r"\bnvidia(?:-(?:open|driver|dkms|utils|kernel|graphics|lts|beta|linux|x86_64|aarch64|open-dkms|\d{3}(?:xx)?(?:-server)?(?:-open)?))*"
+    r"(?:[ :=/-]+|\s+\()v?(?P<v>\d{3}\.\d{2,3}(?:\.\d{2,3})?)(?=[-\s,;:)./]|$)(?![.\d]*\s*(?:MiB|GB|W\b|ms))",
+    re.IGNORECASE,
+)
+_OPEN = lazy(
+    r"\bnvidia-(?:driver-\d{3}(?:-server)?-|dkms-\d{3}(?:-server)?-|kernel-source-\d{3}(?:-server)?-|\d{3}(?:-server)?-)?open\b|"
+    r"\bdriver(?: version)?\s*[:=]?\s*v?\d{3}\.[\d.]+\s*\(?(?:-|with |using )?(?:the )?open\b|\bopen[- ](?:gpu[- ])?kernel[- ]modules?\b(?! (?:for|is required|are required|instead|needed))|"
+    r"NVIDIA UNIX Open Kernel Module|开源内核模块",
+    re.IGNORECASE,
+)
+_PLAIN = lazy(r"\bnvidia-(?:driver|dkms)-\d{3}(?:-server)?(?![\w-]*open)\b|\bdistro non-free\b", re.IGNORECASE)
+_CLOSED = lazy(
+    r"\bdriver(?: version)?\s*[:=]?\s*v?\d{3}\.[\d.]+\s*\(?(?:proprietary|closed)|\bproprietary (?:kernel modules?|driver)\b|NVIDIA UNIX x86_64 Kernel Module|闭源(?:驱动|内核模块)",
+    re.IGNORECASE,
+)
+_DRIVER_CUDA = lazy(r"CUDA (?:UMD )?Version\s*:\s*(?P<v>\d{1,2}\.\d{1,2})")
+_NVCC = lazy(
+    r"(?:Cuda compilation tools, release |\bnvcc[^\n]{0,60}?release |\bnvcc(?: --version| -V| version| is| says| reports| gives| shows|[:=(]| )*"
+    r"(?:cuda )?[vV]?)(?P<v>\d{1,2}\.\d{1,2})(?![\d]*[-\w])",
+    re.IGNORECASE,
+)
+_TOOLKIT = lazy(r"\bcuda(?:[ _-]?toolkit)?(?: runtime)?(?: version)?\s*(?:is|[:=])?\s*[vV]?(?P<v>\d{1,2}\.\d{1,2})(?:\.\d+)*\b", re.IGNORECASE)
+_CUDNN = lazy(r"\bcudnn(?: version)?\s*(?:is|[:=@-])?\s*[vV]?(?P<v>\d{1,2}\.\d{1,2}(?:\.\d{1,2})?)\b", re.IGNORECASE)
+# issue forms: "CUDA/cuDNN version: 10.1 / 7.6", "### CUDA/cuDNN version\n\n11.2/8.1", "CUDA v11.2, cudnn-11.2-windows-x64-v8.1.0.77"
+_FORM = lazy(
+    r"CUDA ?/ ?cuDNN version[ \t*:=\-]*\n{0,3}[ \t]*(?:CUDA)?[ \t:vV=\-]*(?P<v>\d{1,2}\.\d{1,2})(?:[ ]*[/,&][ ]*(?:cudnn)?[ :vV=\-]*(?P<d>\d{1,2}\.\d{1,2}(?:\.\d+)?)(?!-))?"
+    r"|cudnn-\d{1,2}\.\d-(?:windows|linux)\w*-x64-v(?P<d2>\d\.\d{1,2}(?:\.\d+)?)",
+    re.IGNORECASE,
+)
+_PYTHON = lazy(
+    r"(?:\bpython[ _-]?(?:version| ver\.)?\s*(?:is|[:=]{1,2}|v)?\s*|\bC?Python |^py -V\s+Python )(?P<v>[23]\.\d{1,2}(?:\.\d{1,2})?)\b"
+    r"|\b(?:using|found) CPython (?P<v2>3\.\d{1,2})",
+    re.IGNORECASE,
+)
+_GCC = lazy(
+    r"\b(?:gcc|g\+\+)(?:[ -]version)?\s*(?:\([^)\n]{0,60}\)|[:=-])?\s*(?P<v>\d{1,2}(?:\.\d{1,2}(?:\.\d{1,2})?)?)\b(?! ?(?:or|and|/|\+|is not|are not))",
+    re.IGNORECASE,
+)
+_DISTRO = lazy(
     r"\b(?P<name>ubuntu|debian|fedora|centos|rocky|almalinux|rhel|red hat|arch|manjaro|opensuse|nixos|linux ?mint|pop!?_?os|amazon linux)\b"
     r"(?: gnu/linux| linux| enterprise linux)*[ :]*(?P<v>\d{1,2}(?:\.\d{1,2})?)?",
     re.IGNORECASE,
 )
 _NAMES = {"red hat": "rhel", "linux mint": "linuxmint", "pop!_os": "pop", "pop_os": "pop", "popos": "pop", "amazon linux": "amzn"}
-_WINDOWS = re.compile(r"\bWindows(?: |-)?(?:1[01]|[78]|Server)\b|\bwin_amd64\b|\b[A-Z]:\\(?:Users|Windows|Program)|\bPS [A-Z]:\\|\bwin(?:10|11)\b", re.IGNORECASE)
-_WSL = re.compile(r"\bWSL ?(?P<v>[12])?\b|microsoft-standard-WSL2|/usr/lib/wsl", re.IGNORECASE)
-_WSL1 = re.compile(r"Linux version 4\.4\.0-\d+-Microsoft|4\.4\.0-\d{5}-Microsoft")
-_MAC = re.compile(r"\bmac ?os\b|\bDarwin\b|\bmacosx\b|\bApple M\d\b|\bOS X\b|/Users/[\w.]+/|\barm64 \(Apple", re.IGNORECASE)
-_ARCH = re.compile(r"\b(?P<v>aarch64|arm64|x86_64|amd64|ppc64le)\b", re.IGNORECASE)
-_JETSON = re.compile(r"\b(?:jetson|l4t|jetpack|tegra|orin (?:nano|nx|agx)|agx orin|xavier)\b", re.IGNORECASE)
-_PRODUCT = re.compile(r"\b(?P<v>DGX[ -](?:Spark|A100|H100|B200|Station)|GB10|GH200|GB200)\b")
-_CLOUD = re.compile(r"\b(?P<v>(?:g[3-6]\w*|p[2-6]\w*|inf[12]|trn[12]|t[23]a?|m[4-7]\w*|c[4-7]\w*)\.(?:\d*x?large|metal|micro|small|medium|nano)|Standard_N[A-Z]\w+|a[23]-(?:high|mega|ultra)gpu-\dg)\b")
-_VIRTUAL = re.compile(r"\b(?P<v>vmware|virtualbox|qemu|kvm|hyper-v|xen|proxmox|esxi|unraid)\b", re.IGNORECASE)
-_COLAB = re.compile(r"\bcolab\b", re.IGNORECASE)
+_WINDOWS = lazy(r"(?<!supported )(?<!available )(?<!work )(?<!works )\b(?:on|my|using|under) windows\b(?! (?:of|per|with) )(?! subsystem)(?! host)(?! \d)|(?-i:(?<!native )(?<!supported on )(?<!Microsoft )\bWindows\b(?=[ ,.;:)\n]|$)(?! (?:Subsystem|host|driver|side|Kernel|API|of the|of \d|are|per))(?! size))|\bWindows(?: |-)?(?:1[01]|[78]|Server)\b|\bwin_amd64\b|\b[A-Z]:\\(?:Users|Windows|Program)|\bPS [A-Z]:\\|\bwin(?:10|11)\b", re.IGNORECASE)
+_WSL = lazy(r"(?<!non-)(?<!non )(?<!not )(?<!not in )(?<!no )(?<!without )(?<!\(not )\bWSL[ -]?(?P<v>[12])?\b(?!\)? *environment)(?!\s*[:=]\s*(?:no|false|0)\b)|microsoft-standard-WSL2|/usr/lib/wsl", re.IGNORECASE)
+_WSL1 = lazy(r"Linux version 4\.4\.0-\d+-Microsoft|4\.4\.0-\d{5}-Microsoft")
+_MAC = lazy(r"(?<![A-Za-z/])Mac(?:Book)? ?(?:M\d|Pro|Air|mini|Studio)(?![A-Za-z])|(?<![A-Za-z/])mac (?:OS )?1\d\.\d|\bmac ?os\b|\bDarwin\b|\bmacosx\b|\bApple M\d\b|\bOS X\b|/Users/[\w.]+/|\barm64 \(Apple", re.IGNORECASE)
+_ARCH = lazy(r"\b(?P<v>aarch64|arm64|x86_64|amd64|ppc64le)\b", re.IGNORECASE)
+_JETSON = lazy(r"\b(?:jetson\w*|l4t|jetpack|tegra|orin[ -]?(?:nano|nx|agx)|agx[ -]?orin|xavier)\b", re.IGNORECASE)
+_PRODUCT = lazy(r"\b(?P<v>DGX[ -](?:Spark|A100|H100|B200|Station)|GB10|GH200|GB200)\b")
+_CLOUD = lazy(r"\b(?P<v>(?:g[3-6]\w*|p[2-6]\w*|inf[12]|trn[12]|t[23]a?|m[4-7]\w*|c[4-7]\w*)\.(?:\d*x?large|metal|micro|small|medium|nano)|Standard_N[A-Z]\w+|a[23]-(?:high|mega|ultra)gpu-\dg)\b")
+_VIRTUAL = lazy(r"\b(?P<v>vmware|virtualbox|qemu|kvm|hyper-v|xen|proxmox|esxi|unraid)\b", re.IGNORECASE)
+_COLAB = lazy(r"\bcolab\b", re.IGNORECASE)
 
 
 def read(evidence: Evidence) -> Iterable[Fact]:
@@ -45,18 +80,30 @@ def read(evidence: Evidence) -> Iterable[Fact]:
     def first(pattern: re.Pattern[str]) -> re.Match[str] | None:
         return pattern.search(text)
 
-    driver, cuda = first(_DRIVER), first(_DRIVER_CUDA)
-    if driver or cuda:
+    driver, cuda = first(_DRIVER) or first(_DRIVER_PACKAGE), first(_DRIVER_CUDA)
+    opened, closed = first(_OPEN), first(_CLOSED)
+    both = (opened and closed) or (opened and first(_PLAIN))  # a comparison, or a list of what there is
+    flavour = None if both else opened or closed
+    if driver or cuda or flavour:
         yield Driver(
             version=driver["v"] if driver else None,
             cuda=cuda["v"] if cuda else None,
+            flavour=("open" if flavour is opened else "proprietary") if flavour else None,
             refs=(
                 *((evidence.ref_at(driver.start(), "version"),) if driver else ()),
                 *((evidence.ref_at(cuda.start(), "cuda"),) if cuda else ()),
+                *((evidence.ref_at(flavour.start(), "flavour"),) if flavour else ()),
             ),
         )
+    form = first(_FORM)
     nvcc, cudnn, gcc = first(_NVCC), first(_CUDNN), first(_GCC)
     told = next((m for m in _TOOLKIT.finditer(text) if not text[m.start() :].startswith(("CUDA Version", "CUDA UMD"))), None)
+    if form and not (told and cudnn):
+        cuda_told, cudnn_told = None if told else form["v"], None if cudnn else form["d"] or form["d2"]
+        if cuda_told or cudnn_told:
+            names = (*(("told_cuda",) if cuda_told else ()), *(("cudnn",) if cudnn_told else ()))
+            refs = tuple(evidence.ref_at(form.start(), name) for name in names)
+            yield Toolkit(told_cuda=cuda_told, cudnn=cudnn_told, refs=refs)
     if nvcc or cudnn or told or gcc:
         marks = (("nvcc", nvcc), ("cudnn", cudnn), ("told_cuda", told), ("gcc", gcc))
         yield Toolkit(
@@ -64,7 +111,7 @@ def read(evidence: Evidence) -> Iterable[Fact]:
             refs=tuple(evidence.ref_at(match.start(), name) for name, match in marks if match),
         )
     if python := first(_PYTHON):
-        yield Python(version=python["v"], refs=(evidence.ref_at(python.start(), "version"),))
+        yield Python(version=python["v"] or python["v2"], refs=(evidence.ref_at(python.start(), "version"),))
     yield from _machine(evidence, text)
 
 

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ongpu.facts.framework import Jax, OnnxRuntime, Package, Packages, TensorFlow, Torch
+from ongpu.knowledge.torch import default_build
+from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Source
 
 # Packages that are recognised in prose and with one space; all others need a table or "==".
@@ -25,10 +27,11 @@ _KNOWN_WORDS = (
     "transformer-engine tensorrt tensorrt-llm ray kornia pytorch3d nvidia-ml-py tensorflow-io tensorflow-text "
     "tensorflow-probability tensorflow-hub tensorflow-addons "
 )
-_KNOWN = _KNOWN_WORDS.split()
+_KNOWN = _KNOWN_WORDS.replace("- ", "-").split()
 _ALIAS = {
     "pytorch": "torch",
     "tensor flow": "tensorflow",
+    "tf": "tensorflow",
     "libtorch": "libtorch",
     "pytorch-gpu": "torch",
     "pytorch-cpu": "torch",
@@ -39,55 +42,70 @@ _VERSION = (
 )
 _NAME = r"[A-Za-z][A-Za-z0-9]*(?:[._-][A-Za-z0-9]+)*"
 # one line of `pip list`, `conda list`, `uv pip list`, `poetry show`: name, version, then nothing, a path, a build, a summary
-_ROW = re.compile(
+_ROW = lazy(
     rf"^[ \t|*+\-│]{{0,8}}(?:\[(?:pip3?|conda)\]\s+)?(?P<name>{_NAME})(?P<gap>[ "
     rf"\t|]+)(?:\(!\)\s*)?v?(?P<version>\d{_VERSION[2:]})"
     r"(?:[ \t|]+(?P<build>[\w.*+/:\\\-]+))?(?:[ \t|]+(?P<channel>[\w.:/<>\-]+))?[ \t|]*(?P<rest>.{0,160})$",
     re.MULTILINE,
 )
-_PINNED = re.compile(rf"(?<![\w.\-/])(?P<name>{_NAME})(?:\[[\w,\-]*\])?(?:===?|@)v?(?P<version>{_VERSION})(?![\w*])")
-_CONDA_PIN = re.compile(rf"^\s*(?:-\s+)?(?P<name>{_NAME})=(?P<version>{_VERSION})=(?P<build>\w+)\s*$", re.MULTILINE)
-_CONDA_INFO = re.compile(
+_PINNED = lazy(rf"(?<![\w.\-/])(?P<name>{_NAME})(?:\[[\w,\-]*\])?(?:===?|@)v?(?P<version>{_VERSION})(?![\w*])")
+_CONDA_PIN = lazy(rf"^\s*(?:-\s+)?(?P<name>{_NAME})=(?P<version>{_VERSION})=(?P<build>\w+)\s*$", re.MULTILINE)
+_CONDA_INFO = lazy(
     r"\b(?P<channel>[a-z][\w\-]*)(?:/(?:linux|win|"
     r"osx)-\w+)?::(?P<name>[\w\-.]+)[-=](?P<version>\d[\w.]*)[-=](?P<build>\w+)"
 )
 _WORDS = "|".join(sorted((re.escape(name).replace("\\-", "[-_]") for name in _KNOWN), key=len, reverse=True))
-_PROSE = re.compile(
-    rf"(?<![\w/\\.\-])(?P<name>{_WORDS}|tensor flow)(?:[ _\-]?(?:version|ver\.?|__version__|版本))?(?:\s*\((?:GPU\?|"
+_PROSE = lazy(
+    rf"(?<![\w/\\.\-])(?P<name>{_WORDS}|tensor flow|(?-i:TF)(?= ?v?[12]\.\d))(?:[ _\-]?(?:version|ver\.?|__version__|版本))?(?:\s*\((?:GPU\?|"
     rf"pip|conda|source)\))?(?:\s+(?:version|ver\.?))?"
     rf"[ \t]*(?:is|are|was|[:=]{{1,2}}|[-–@])?[ \t]*(?:version[ \t]*)?['\"`]?(?:v|"
     rf"V\.?)?(?P<version>\d{_VERSION[2:]})(?![\w/])",
     re.IGNORECASE,
 )
-_BARE = re.compile(r"^[ \t]*(?P<name>[a-z]+(?:[-_][a-z0-9]+)+)[ \t]*$", re.MULTILINE)  # a name alone on its line
-_SHOW = re.compile(
+_BARE = lazy(r"^[ \t]*(?P<name>[a-z]+(?:[-_][a-z0-9]+)+)[ \t]*$", re.MULTILINE)  # a name alone on its line
+_SHOW = lazy(
     r"^[ \t]*Name:[ \t]*(?P<name>[\w.\-]+)[ \t]*\n(?:(?![ \t]*Name:).*\n){0,3}?[ \t]*Version:[ "
     r"\t]*(?P<version>\S+)(?P<more>(?:\n(?![ \t]*Name:).*){0,12})",
     re.MULTILINE,
 )
-_LOCATION = re.compile(r"^[ \t]*Location:[ \t]*(?P<path>.+)$", re.MULTILINE)
-_EXISTING = re.compile(rf"Found existing installation: (?P<name>{_NAME}) (?P<version>{_VERSION})")
-_SATISFIED = re.compile(
+_LOCATION = lazy(r"^[ \t]*Location:[ \t]*(?P<path>.+)$", re.MULTILINE)
+# the fields of issue forms: "### TensorFlow version\n\n2.14.0", "**PyTorch version**: 2.1", "TensorFlow version (use command below): 2.1"
+_FIELD = lazy(
+    r"^[ \t#*\-]*(?P<name>tensorflow|pytorch|torch|jax|onnx[ _]?runtime|paddlepaddle|mxnet|keras|numpy)[ _]version(?:[ ]?(?:\([^)\n]{0,60}\)|or commit id))?"
+    r"[ \t]*[*:=\-]*[ \t]*\n{0,3}[ \t`'\"]*v?(?P<version>\d+\.\d[\w.+]*)",
+    re.IGNORECASE | re.MULTILINE,
+)
+# "pip install tensorflow -> 2.15.0": what came of an install, on the same line
+_CAME = lazy(
+    rf"\binstall(?:ed|ing)?\s+(?:-\S+\s+)*(?P<name>torch|tensorflow|jax|onnxruntime(?:-gpu)?)\b[^\n]{{0,40}}?(?:→|->|=>|gave(?: me)?|gives(?: me)?|installs|installed)\s*"
+    rf"(?:torch |tensorflow |version )?v?(?P<version>\d{_VERSION[2:]})"
+)
+_REQUIRES_CUDA = lazy(r"^[ \t]*Requires:[^\n]*\bnvidia-\w[\w\-]*-cu(?P<major>1[1-3])\b", re.MULTILINE)
+# a version that only torch writes so: "System Info: 2.0.0+cpu", "-> 2.3.0+cpu"
+_BARE_BUILD = lazy(r"(?<![\w.\-=+/])(?<!torchvision )(?<!torchaudio )(?P<version>[12]\.\d{1,2}\.\d+(?:\.dev\d+)?\+(?:cpu|cu\d{2,3}))(?![\w/])")
+_NOT_OF_TORCH = lazy(r"(?:vision|audio|text|scatter|sparse|cluster|lib|xformers|mmcv|dgl|triton|jaxlib|nightly)\W{0,12}$", re.IGNORECASE)
+_EXISTING = lazy(rf"Found existing installation: (?P<name>{_NAME}) (?P<version>{_VERSION})")
+_SATISFIED = lazy(
     rf"Requirement already satisfied: (?P<asked>{_NAME})\S* in "
     rf"(?P<path>\S+).{{0,200}}?\((?P<version>{_VERSION})\)"
 )
-_DONE = re.compile(r"Successfully installed (?P<items>.+)")
-_UV = re.compile(rf"^[ \t]*\+ (?P<name>{_NAME})==(?P<version>{_VERSION})", re.MULTILINE)
-_REQUEST = re.compile(
+_DONE = lazy(r"Successfully installed (?P<items>.+)")
+_UV = lazy(rf"^[ \t]*\+ (?P<name>{_NAME})==(?P<version>{_VERSION})", re.MULTILINE)
+_REQUEST = lazy(
     r"\b(?:pip3?|conda|mamba|micromamba|uv|poetry)(?:\.exe)?[\"']?(?: "
     r"pip)?(?:\s+-\S+)*\s+(?:install|add|uninstall|remove|create|update|download|wheel|sync)\b"
 )
-_NOT_HAVING = re.compile(
+_NOT_HAVING = lazy(
     r"Could not find a version|No matching distribution|requires? |depends on|incompatible|"
     r"Collecting |Downloading |worked|works|tried|instead|need",
     re.IGNORECASE,
 )
-_WANTED = re.compile(
-    r"(?:requirement|Because|found for|requires?:?|depends on|Collecting|Downloading|needs?|built "
+_WANTED = lazy(
+    r"(?:installation:|requirement|Because|found for|requires?:?|depends on|Collecting|Downloading|needs?|built "
     r"for|compiled (?:for|against)|upgrade to|downgrade to|Uninstalling|removed?) $",
     re.IGNORECASE,
 )
-_HEADER = re.compile(r"^(?:Package\s+Version\b|-{3,}\s+-{3,}|# Name\s+Version\b|  Name\s+Version\b)", re.MULTILINE)
+_HEADER = lazy(r"^(?:Package\s+Version\b|-{3,}\s+-{3,}|# Name\s+Version\b|  Name\s+Version\b)", re.MULTILINE)
 _TABLE_STOP = frozenset(
     ("cuda", "version", "python", "ubuntu", "windows", "gpu", "driver", "debian", "step", "epoch", "loss")
 )
@@ -200,6 +218,12 @@ def _packages(evidence: Evidence, text: str) -> Iterator[tuple[int, int, Package
     for match in _PINNED.finditer(text):
         if not asked(match.start()):
             yield (0 if _own_line(text, match) else 1), match.start(), make(match)
+    for match in _CAME.finditer(text):
+        yield 1, match.start(), make(match, prose=True)
+    for match in _FIELD.finditer(text):
+        name = normal(match["name"].replace(" ", "").replace("_", ""))
+        version = match["version"].rstrip(".")
+        yield 1, match.start(), Package(name=name, version=version, ref=evidence.ref_at(match.start("version")), prose=True)
     for match in _PROSE.finditer(text):
         if not asked(match.start()) and normal(match["name"]) in _KNOWN_SET:
             line = text[max(text.rfind("\n", 0, match.start()) + 1, match.start() - 300) : match.start()]
@@ -237,7 +261,10 @@ def read(evidence: Evidence) -> Iterable[Fact]:
             duplicates.append(package)
         elif rank > 0 and mine.public == package.public and not mine.local and package.local:
             packages[package.name] = package  # "torch 2.1.0" told, "2.1.0+cu121" elsewhere
+    bare = None if "torch" in packages else next(_bare(text), None)
     if not packages:
+        if bare:
+            yield _torch_of(evidence, bare)
         return
     whole = bool(_HEADER.search(text)) or _listing(evidence.command) or len(packages) >= 25
     refs = tuple(p.ref for name, p in packages.items() if p.ref and name in _KNOWN_SET)[:6]
@@ -247,14 +274,27 @@ def read(evidence: Evidence) -> Iterable[Fact]:
         duplicates=tuple(duplicates),
         refs=refs or tuple(p.ref for p in packages.values() if p.ref)[:3],
     )
-    yield from _frameworks(packages)
+    yield from _frameworks(packages, _REQUIRES_CUDA.search(text) if "torch" in packages else None)
+    if bare:
+        yield _torch_of(evidence, bare)
+
+
+def _bare(text: str) -> Iterator[re.Match[str]]:
+    """Versions with torch's local part that stand without its name."""
+    for match in _BARE_BUILD.finditer(text):
+        if not _NOT_OF_TORCH.search(text[max(0, match.start() - 40) : match.start()]):
+            yield match
+
+
+def _torch_of(evidence: Evidence, match: re.Match[str]) -> Torch:
+    return Torch(version=match["version"], cuda=cuda_of(match["version"]), refs=(evidence.ref_at(match.start(), "version"),))
 
 
 def _listing(command: str | None) -> bool:
     return bool(command and re.search(r"\b(?:list|freeze)\s*$", command.strip()))
 
 
-def _frameworks(packages: dict[str, Package]) -> Iterator[Fact]:
+def _frameworks(packages: dict[str, Package], requires: re.Match[str] | None) -> Iterator[Fact]:
     """What the framework packages say of their builds."""
     torch = packages.get("torch")
     if torch and torch.ref:
@@ -262,6 +302,8 @@ def _frameworks(packages: dict[str, Package]) -> Iterator[Fact]:
         cuda = cuda_of(torch.version, torch.build, torch.channel)
         if cuda is None and mutex and mutex.build in ("cpu", "cuda"):
             cuda = "" if mutex.build == "cpu" else None
+        if cuda is None and requires and not torch.build:
+            cuda = _required_cuda(torch.version, requires["major"])
         hip = torch.local[4:] if torch.local.startswith("rocm") else None
         yield Torch(
             version=torch.version,
@@ -288,6 +330,12 @@ def _frameworks(packages: dict[str, Package]) -> Iterator[Fact]:
     onnx = packages.get("onnxruntime-gpu") or packages.get("onnxruntime")
     if onnx and onnx.ref:
         yield OnnxRuntime(version=onnx.version, refs=(onnx.ref,))
+
+
+def _required_cuda(version: str, major: str) -> str | None:
+    """CUDA of PyPI's build, where `pip show` says that it requires wheels of this CUDA major."""
+    build = default_build(version) or ""
+    return f"{build[2:-1]}.{build[-1]}" if build[2:-1] == major else None
 
 
 SOURCES = (

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 
 from ongpu.facts.driver import Services
+from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Get, Ref, Source
 
 UNITS = (
@@ -12,18 +13,18 @@ UNITS = (
     "nvidia-suspend", "nvidia-resume", "nvidia-hibernate", "nvidia-imex", "containerd", "ollama", "slurmd", "kubelet",
 )  # fmt: skip
 _UNIT = "|".join(UNITS)
-_HEAD = re.compile(rf"^\s*[●○×*x↻]?\s*(?P<unit>{_UNIT})(?:\.service)?(?:\s+-\s+[^\n]*)?$", re.MULTILINE)
-_LOADED = re.compile(r"^\s*Loaded:\s*(?P<state>loaded|not-found|masked|error|bad-setting)", re.MULTILINE)
-_ACTIVE = re.compile(r"^\s*Active:\s*(?P<state>active|inactive|failed|activating|deactivating)\b", re.MULTILINE)
-_MISSING = re.compile(
+_HEAD = lazy(rf"^\s*[●○×*x↻]?\s*(?P<unit>{_UNIT})(?:\.service)?(?:\s+-\s+[^\n]*)?$", re.MULTILINE)
+_LOADED = lazy(r"^\s*Loaded:\s*(?P<state>loaded|not-found|masked|error|bad-setting)", re.MULTILINE)
+_ACTIVE = lazy(r"^\s*Active:\s*(?P<state>active|inactive|failed|activating|deactivating)\b", re.MULTILINE)
+_MISSING = lazy(
     rf"Unit (?:file )?(?P<a>{_UNIT})(?:\.service)?(?: could)? (?:not be found|not found|does not exist)|"
     rf"(?:Failed to (?:start|restart|enable|get unit file state for)[^\n]{{0,30}}?) ?(?P<b>{_UNIT})(?:\.service)?: "
     rf"Unit[^\n]{{0,60}}not found|"
     rf"Unit file (?P<c>{_UNIT})\.service does not exist"
 )
-_TABLE = re.compile(rf"^\s*[●○×*]?\s*(?P<unit>{_UNIT})\.service\s+(?P<load>loaded|not-found|"
+_TABLE = lazy(rf"^\s*[●○×*]?\s*(?P<unit>{_UNIT})\.service\s+(?P<load>loaded|not-found|"
     rf"masked)\s+(?P<state>active|inactive|failed|activating)\s+\w+", re.MULTILINE)
-_TOLD = re.compile(
+_TOLD = lazy(
     rf"\b(?P<unit>{_UNIT})(?:\.service)?(?:\s+service)?\s*(?:is|was|:|=|->|shows|reports|"
     rf"status:?)?\s*(?P<not>not\s+|never\s+)?(?P<state>active|inactive|failed|running|started|installed|dead|"
     rf"masked|disabled|stopped|未运行|未启动|未安装)\b",
@@ -31,7 +32,7 @@ _TOLD = re.compile(
 )
 _STATES = {"running": "active", "started": "active", "dead": "inactive", "stopped": "inactive", "disabled": "inactive",
            "masked": "inactive", "未运行": "inactive", "未启动": "inactive", "未安装": "missing"}
-_ASKED = re.compile(r"systemctl (?:--\S+ )*(?:is-active|is-enabled|is-failed)\s+(?P<units>[^\n|;]{1,200})")
+_ASKED = lazy(r"systemctl (?:--\S+ )*(?:is-active|is-enabled|is-failed)\s+(?P<units>[^\n|;]{1,200})")
 
 
 def read(evidence: Evidence) -> Iterable[Fact]:

@@ -5,20 +5,21 @@ import re
 from collections.abc import Iterable
 
 from ongpu.facts.container import Container
+from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Source
 
 # "shm   64M   64M   0 100% /dev/shm"; "tmpfs  65536  0  65536  0% /dev/shm" counts KiB
-_DF = re.compile(
+_DF = lazy(
     r"^[ \t]*(?P<fs>[\w/.\-]{1,40})[ \t]+(?P<size>[\d.]+[KMGT]?i?B?)[ \t]+(?P<used>[\d.]+[KMGT]?i?B?)[ \t]+(?P<free>[\d.]+[KMGT]?i?B?)[ \t]+(?P<percent>\d{1,3})%"
     r"[ \t]+/dev/shm[ \t]*$",
     re.MULTILINE,
 )
-_MOUNT = re.compile(r"^(?P<fs>shm|tmpfs|none) on /dev/shm type tmpfs \((?P<options>[^)\n]{0,300})\)", re.MULTILINE)
-_PROC_MOUNT = re.compile(r"^(?:shm|tmpfs) /dev/shm tmpfs (?P<options>\S{0,300})", re.MULTILINE)
-_SIZE_OPTION = re.compile(r"size=(?P<size>\d+)(?P<unit>[kKmMgG]?)")
-_RAY = re.compile(r"/dev/shm has only (?P<bytes>\d{4,16}) bytes", re.IGNORECASE)
-_BANNER = re.compile(r"SHMEM allocation limit is set to the default of (?P<size>\d+) ?(?P<unit>[KMG])B", re.IGNORECASE)
-_TOLD = re.compile(
+_MOUNT = lazy(r"^(?P<fs>shm|tmpfs|none) on /dev/shm type tmpfs \((?P<options>[^)\n]{0,300})\)", re.MULTILINE)
+_PROC_MOUNT = lazy(r"^(?:shm|tmpfs) /dev/shm tmpfs (?P<options>\S{0,300})", re.MULTILINE)
+_SIZE_OPTION = lazy(r"size=(?P<size>\d+)(?P<unit>[kKmMgG]?)")
+_RAY = lazy(r"/dev/shm has only (?P<bytes>\d{4,16}) bytes", re.IGNORECASE)
+_BANNER = lazy(r"SHMEM allocation limit is set to the default of (?P<size>\d+) ?(?P<unit>[KMG])B", re.IGNORECASE)
+_TOLD = lazy(
     r"(?:/dev/shm|shm_size|shm-size|shared memory(?: size| limit)?|ShmSize\"?)(?: is| was|:|=| of| has| size| only)*[ \t]*\"?(?P<size>\d+(?:\.\d+)?)[ \t]?(?P<unit>[KMG])i?B?\b", re.IGNORECASE
 )
 _UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}

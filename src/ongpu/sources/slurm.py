@@ -5,25 +5,26 @@ import re
 from collections.abc import Iterable, Iterator
 
 from ongpu.facts.container import Slurm
+from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Source
 from ongpu.sources.commands import parse, split
 
-_DIRECTIVE = re.compile(r"^[ \t]*#(?P<kind>SBATCH|PBS|BSUB|\$|COBALT|PJM)[ \t]+(?P<rest>-.*)$", re.MULTILINE)
+_DIRECTIVE = lazy(r"^[ \t]*#(?P<kind>SBATCH|PBS|BSUB|\$|COBALT|PJM)[ \t]+(?P<rest>-.*)$", re.MULTILINE)
 _SYSTEM = {"SBATCH": "slurm", "PBS": "pbs", "BSUB": "lsf", "$": "sge"}
-_GPU_SLURM = re.compile(r"(?:--gres|--tres-per-\w+|--gpus(?:-per-\w+)?)[= ]\"?(?P<a>\S+)|(?:^|\s)-G[ =]?(?P<b>\d\S*|\w+:\d+)")
-_GPU_OTHER = re.compile(r"n?gpus?(?:_\w+)?\s*[=:]\s*(?P<n>\w+)|-gpu\s+(?P<lsf>\S+)|num=(?P<num>\d+)|request_gpus\s*=\s*(?P<condor>\d+)|ngpus_excl_p", re.IGNORECASE)
-_CONDOR = re.compile(r"^[ \t]*(?P<key>request_gpus|request_cpus|executable|queue)\b[ \t]*=?[ \t]*(?P<v>\S*)", re.MULTILINE | re.IGNORECASE)
-_PARTITION = re.compile(r"(?:--partition[= ]|(?:^|\s)-p[ =]?)(?P<v>[\w,.-]+)")
-_CONSTRAINT = re.compile(r"(?:--constraint[= ]|(?:^|\s)-C[ =]?)(?P<v>\S+)")
-_VARIABLES = re.compile(r"\b(?:SLURM_(?:JOB_ID|JOBID|JOB_NODELIST|NODELIST|PROCID|NTASKS|JOB_PARTITION|STEP_ID|SUBMIT_DIR)|PBS_JOBID|LSB_JOBID)\b[=: ]+[\"']?\w")
-_JOB_GPUS = re.compile(r"\b(?:SLURM_JOB_GPUS|SLURM_STEP_GPUS|SLURM_GPUS_ON_NODE|SLURM_GPUS|SLURM_JOB_GRES)[=: ]+[\"']?(?P<v>[\w:,\-]*)")
-_TRES = re.compile(r"^[ \t]*(?:Alloc|Req)?TRES=(?P<v>cpu=\S+|\S*gres/\S+)", re.MULTILINE)
-_PER_NODE = re.compile(r"\bTresPer(?:Node|Job|Task)=(?P<v>\S+)|\bGres=(?P<g>\S+)")
-_SINFO = re.compile(r"^[ \t]*(?P<name>[\w*.-]+)[ \t].*?(?P<gres>gpu:[\w:.()\-,]+|\(null\))[ \t]*\S*[ \t]*$", re.MULTILINE)
-_LOG = re.compile(r"\bslurmstepd:|\bsrun: |\bsbatch: |Submitted batch job|slurmd\[|slurm-\d+\.out|\bSlurm\b|\bSLURM\b|/var/spool/slurm|\bsalloc: ")
+_GPU_SLURM = lazy(r"(?:--gres|--tres-per-\w+|--gpus(?:-per-\w+)?)[= ]\"?(?P<a>\S+)|(?:^|\s)-G[ =]?(?P<b>\d\S*|\w+:\d+)")
+_GPU_OTHER = lazy(r"n?gpus?(?:_\w+)?\s*[=:]\s*(?P<n>\w+)|-gpu\s+(?P<lsf>\S+)|num=(?P<num>\d+)|request_gpus\s*=\s*(?P<condor>\d+)|ngpus_excl_p", re.IGNORECASE)
+_CONDOR = lazy(r"^[ \t]*(?P<key>request_gpus|request_cpus|executable|queue)\b[ \t]*=?[ \t]*(?P<v>\S*)", re.MULTILINE | re.IGNORECASE)
+_PARTITION = lazy(r"(?:--partition[= ]|(?:^|\s)-p[ =]?)(?P<v>[\w,.-]+)")
+_CONSTRAINT = lazy(r"(?:--constraint[= ]|(?:^|\s)-C[ =]?)(?P<v>\S+)")
+_VARIABLES = lazy(r"\b(?:SLURM_(?:JOB_ID|JOBID|JOB_NODELIST|NODELIST|PROCID|NTASKS|JOB_PARTITION|STEP_ID|SUBMIT_DIR)|PBS_JOBID|LSB_JOBID)\b[=: ]+[\"']?\w")
+_JOB_GPUS = lazy(r"\b(?:SLURM_JOB_GPUS|SLURM_STEP_GPUS|SLURM_GPUS_ON_NODE|SLURM_GPUS|SLURM_JOB_GRES)[=: ]+[\"']?(?P<v>[\w:,\-]*)")
+_TRES = lazy(r"^[ \t]*(?:Alloc|Req)?TRES=(?P<v>cpu=\S+|\S*gres/\S+)", re.MULTILINE)
+_PER_NODE = lazy(r"\bTresPer(?:Node|Job|Task)=(?P<v>\S+)|\bGres=(?P<g>\S+)")
+_SINFO = lazy(r"^[ \t]*(?P<name>[\w*.-]+)[ \t].*?(?P<gres>gpu:[\w:.()\-,]+|\(null\))[ \t]*\S*[ \t]*$", re.MULTILINE)
+_LOG = lazy(r"\bslurmstepd:|\bsrun: |\bsbatch: |Submitted batch job|slurmd\[|slurm-\d+\.out|\bSlurm\b|\bSLURM\b|/var/spool/slurm|\bsalloc: ")
 
 
-_NO = re.compile(r"^[ \t#]*(?:False|0|\[\]|No devices were found|.*No CUDA GPUs are available.*)[ \t]*$")
+_NO = lazy(r"^[ \t#]*(?:False|0|\[\]|No devices were found|.*No CUDA GPUs are available.*)[ \t]*$")
 
 
 def _asked(rest: str) -> str | None:

@@ -1,17 +1,17 @@
 """Known error lines, by the names of `knowledge/symptoms/`: what is printed, not what it means."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 
 from ongpu.facts.symptoms import Hit, Symptoms
-from ongpu.knowledge.error_lines import Symptom, fold, symptom_index, table
+from ongpu.knowledge.error_lines import Symptom, fold, printed, symptom_index, table
+from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Source
 
 INDEX_FROM = 20_000  # characters from which it pays to look first at which words a text holds
 MAX_HITS = 24  # of one symptom in one text: more of the same says nothing new
 MAX_LINE = 3000  # characters that a regex is given: no line can make it slow
 UNWRAP_LIMIT = 400_000  # characters up to which broken lines are also read as one
-_PREFIX = re.compile(r"\n(?:\s*(?:\[[^\]\n]{0,40}\]|kernel:|NVRM:|nvidia-nvlink:)\s*)*\s*")
+_PREFIX = lazy(r"\n(?:\s*(?:\[[^\]\n]{0,40}\]|kernel:|NVRM:|nvidia-nvlink:)\s*)*\s*")
 
 
 def _places(low: str, literals: tuple[str, ...]) -> Iterator[int]:
@@ -75,7 +75,7 @@ def read(evidence: Evidence) -> Iterable[Fact]:
     hits: list[Hit] = []
     missed: list[Symptom] = []
     candidates = _candidates(low)
-    for symptom in table():
+    for symptom in printed() if evidence.readers else table():
         found = 0
         for at, groups in _scan(symptom, candidates(symptom), text, low):
             hits.append(Hit(symptom.name, evidence.ref_at(at), groups))

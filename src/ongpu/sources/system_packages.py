@@ -5,46 +5,47 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ongpu.facts.driver import SystemPackages
+from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Get, Ref, Source
 
-_OURS = re.compile(
+_OURS = lazy(
     r"^(?:lib)?nvidia|^xserver-xorg-video-nvidia|^cuda(?:-drivers|-compat|$|-toolkit|-\d|-runtime)|"
     r"^linux-(?:modules|headers|image|objects|signatures)|"
     r"^(?:a?kmod|dkms|kernel)-?(?:nvidia|devel|headers|open)|^xorg-x11-drv-nvidia|^kernel-devel|^libcudnn|"
     r"^libcuda|^firmware-nvidia|^firmware-misc|^datacenter-gpu|^nvidia|^dkms$|"
     r"^lib32-nvidia|^libnvidia|^libnv|^linux-nvidia|^libxnvctrl"
 )
-_DPKG = re.compile(r"^\s*(?P<state>[a-zA-Z]{2,3})\s+(?P<name>[a-z0-9][\w.+-]{1,"
+_DPKG = lazy(r"^\s*(?P<state>[a-zA-Z]{2,3})\s+(?P<name>[a-z0-9][\w.+-]{1,"
     r"80})(?::\w+)?\s+(?P<version>\d[\w.:~+-]{0,80})(?=\s|$)", re.MULTILINE)
-_APT = re.compile(r"^(?P<name>[a-z0-9][\w.+-]{1,80})/[\w,.-]{2,60}\s+(?P<version>\d[\w.:~+-]{0,"
+_APT = lazy(r"^(?P<name>[a-z0-9][\w.+-]{1,80})/[\w,.-]{2,60}\s+(?P<version>\d[\w.:~+-]{0,"
     r"80})\s+\w+\s+\[(?P<state>[^\]\n]{2,80})\]", re.MULTILINE)
-_RPM = re.compile(
+_RPM = lazy(
     r"^\s*(?P<name>(?:a?kmod-|xorg-x11-drv-|lib)?(?:nvidia|cuda|kmod-nvidia|nvidia-driver)[\w+.-]{0,60}?|"
     r"kernel-(?:devel|headers|core)|dkms)-(?:\d:)?(?P<version>\d[\w.+~^]{0,50}-[\w.+~^]{1,60})\.(?:x86_64|aarch64|"
     r"noarch|i686)\s*$",
     re.MULTILINE,
 )
-_DNF = re.compile(r"^(?P<name>[a-z][\w.+-]{1,80})\.(?:x86_64|aarch64|noarch)\s+(?:\d:)?(?P<version>\d[\w.+~^-]{2,"
+_DNF = lazy(r"^(?P<name>[a-z][\w.+-]{1,80})\.(?:x86_64|aarch64|noarch)\s+(?:\d:)?(?P<version>\d[\w.+~^-]{2,"
     r"80})\s+@?\S+\s*$", re.MULTILINE)
-_PACMAN = re.compile(r"^(?:local/)?(?P<name>(?:lib32-)?(?:nvidia|opencl-nvidia|linux|cuda|egl)[a-z0-9-]{0,"
+_PACMAN = lazy(r"^(?:local/)?(?P<name>(?:lib32-)?(?:nvidia|opencl-nvidia|linux|cuda|egl)[a-z0-9-]{0,"
     r"40})\s+(?P<version>\d[\w.:+-]{1,40}-\d[\d.]{0,5})(?:\s+\[installed\])?\s*$", re.MULTILINE)
-_APT_UPGRADE = re.compile(r"(?P<name>[a-z0-9][\w.+-]{1,80}):\w{3,6} \((?P<old>[\w.:~+-]{1,80}), "
+_APT_UPGRADE = lazy(r"(?P<name>[a-z0-9][\w.+-]{1,80}):\w{3,6} \((?P<old>[\w.:~+-]{1,80}), "
     r"(?P<new>[\w.:~+-]{1,80}?)(?:, automatic)?\)")
-_DPKG_UPGRADE = re.compile(r"^[\d -]{8,12}[\d: ]{6,12} upgrade (?P<name>[a-z0-9][\w.+-]{1,80}):\w+ (?P<old>\S{1,"
+_DPKG_UPGRADE = lazy(r"^[\d -]{8,12}[\d: ]{6,12} upgrade (?P<name>[a-z0-9][\w.+-]{1,80}):\w+ (?P<old>\S{1,"
     r"80}) (?P<new>\S{1,80})", re.MULTILINE)
-_UNPACK = re.compile(r"Unpacking (?P<name>[a-z0-9][\w.+-]{1,80})(?::\w+)? \((?P<new>[\w.:~+-]{1,80})\) over "
+_UNPACK = lazy(r"Unpacking (?P<name>[a-z0-9][\w.+-]{1,80})(?::\w+)? \((?P<new>[\w.:~+-]{1,80})\) over "
     r"\((?P<old>[\w.:~+-]{1,80})\)")
-_ALPM = re.compile(r"\[ALPM\] upgraded (?P<name>[a-z][\w.+-]{1,60}) \((?P<old>\S{1,60}) -> (?P<new>\S{1,60})\)")
-_ZYPP = re.compile(r"^[\d-]{10} [\d:]{8}\|install\|(?P<name>[\w.+-]{1,80})\|(?P<new>[\w.+~-]{1,60})\|", re.MULTILINE)
-_RUN = re.compile(r"NVIDIA-Linux-(?:x86_64|aarch64|sbsa|x86)-(?P<v>\d{3}\.\d{2,3}(?:\.\d{2})?)[\w.-]{0,24}\.run|"
+_ALPM = lazy(r"\[ALPM\] upgraded (?P<name>[a-z][\w.+-]{1,60}) \((?P<old>\S{1,60}) -> (?P<new>\S{1,60})\)")
+_ZYPP = lazy(r"^[\d-]{10} [\d:]{8}\|install\|(?P<name>[\w.+-]{1,80})\|(?P<new>[\w.+~-]{1,60})\|", re.MULTILINE)
+_RUN = lazy(r"NVIDIA-Linux-(?:x86_64|aarch64|sbsa|x86)-(?P<v>\d{3}\.\d{2,3}(?:\.\d{2})?)[\w.-]{0,24}\.run|"
     r"NVIDIA-Linux-\S{0,40}\.run|cuda_\d+\.\d+\.\d+_(?P<c>\d{3}\.\d{2,3}(?:\.\d{2})?)_linux(?:_sbsa)?\.run")
-_RUN_LEFT = re.compile(r"(?<![\w.])(?:/usr/bin/nvidia-(?:uninstall|installer)|/var/log/nvidia-installer\.log|"
+_RUN_LEFT = lazy(r"(?<![\w.])(?:/usr/bin/nvidia-(?:uninstall|installer)|/var/log/nvidia-installer\.log|"
     r"nvidia-installer log file|nvidia-uninstall)")
-_RUN_ABSENT = re.compile(r"No such file|not found|cannot access", re.IGNORECASE)
-_SOURCE_TREE = re.compile(r"open-gpu-kernel-modules[-/](?:tags/)?v?(?P<v>\d{3}\.\d{2,3}(?:\.\d{2})?)")
-_LIBRARY = re.compile(r"(?:^|[\s>(])/\S{0,120}?/lib(?:cuda|nvidia-ml)\.so\.(?P<v>\d{3}\.\d{2,3}(?:\.\d{2})?)\b")
-_TELLING = re.compile(r"nvidia|cuda|^linux(?:-image|-lts|-zen)?$|^linux-(?:image|modules)")
-_WHOLE = re.compile(r"(?:dpkg (?:-l|--list)\b|apt list --installed|rpm -qa|pacman -Qs? ?|dnf list "
+_RUN_ABSENT = lazy(r"No such file|not found|cannot access", re.IGNORECASE)
+_SOURCE_TREE = lazy(r"open-gpu-kernel-modules[-/](?:tags/)?v?(?P<v>\d{3}\.\d{2,3}(?:\.\d{2})?)")
+_LIBRARY = lazy(r"(?:^|[\s>(])/\S{0,120}?/lib(?:cuda|nvidia-ml)\.so\.(?P<v>\d{3}\.\d{2,3}(?:\.\d{2})?)\b")
+_TELLING = lazy(r"nvidia|cuda|^linux(?:-image|-lts|-zen)?$|^linux-(?:image|modules)")
+_WHOLE = lazy(r"(?:dpkg (?:-l|--list)\b|apt list --installed|rpm -qa|pacman -Qs? ?|dnf list "
     r"(?:--)?installed|yum list installed|zypper se -i)[^\n]*(?:nvidia|$)", re.IGNORECASE)
 _FAIL_STATES = ("rc", "iF", "iU", "iH", "if", "iu", "ih", "it", "iW")
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ongpu.facts.code import Frame, Raised, Traceback
+from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Ref, Source
 
 MAX_RAISED = 40
@@ -12,7 +13,7 @@ MAX_LINES = 200_000
 MAX_MESSAGE = 24  # lines of one message
 MAX_WIDTH = 2000
 
-_PREFIX = re.compile(
+_PREFIX = lazy(
     r"^(?P<who>(?:\s*(?:"
     r"\[rank\d{1,5}\]:"  # torchrun
     r"|\[?default\d{1,4}\]?:"  # torchrun --tee
@@ -27,28 +28,28 @@ _PREFIX = re.compile(
     r"|E   "  # pytest
     r"))*) ?(?P<rest>.*)$"
 )
-_FILE = re.compile(r'File "(?P<file>[^"\n]{1,400})", line (?P<line>\d{1,7})(?:, in (?P<function>[^\n]{1,200}))?')
-_NEW_IPYTHON = re.compile(r"^File (?P<file>[^\"\n]{1,400}?):(?P<line>\d{1,7})(?:, in (?P<function>[^\n]{1,200}))?$")
-_CELL = re.compile(
+_FILE = lazy(r'File "(?P<file>[^"\n]{1,400})", line (?P<line>\d{1,7})(?:, in (?P<function>[^\n]{1,200}))?')
+_NEW_IPYTHON = lazy(r"^File (?P<file>[^\"\n]{1,400}?):(?P<line>\d{1,7})(?:, in (?P<function>[^\n]{1,200}))?$")
+_CELL = lazy(
     r"^(?:Cell |Input )In ?\[(?P<cell>\d{1,5})\](?:, line (?P<line>\d{1,6})|, in (?P<function>[^\n]{1,200}))?"
 )
-_IPYTHON = re.compile(
+_IPYTHON = lazy(
     r"^(?P<file>(?:[~./]|[A-Za-z]:\\|<ipython)[^\n:]{0,300}?) in (?P<function><module>"
     r"|[\w.<>]{1,120})(?:\(.{0,400})?$"
 )
-_ARROW = re.compile(r"^-{1,8}>\s*(?P<line>\d{1,7})(?: (?P<code>.*))?$")
-_RICH = re.compile(
+_ARROW = lazy(r"^-{1,8}>\s*(?P<line>\d{1,7})(?: (?P<code>.*))?$")
+_RICH = lazy(
     r"^[│|]\s*(?P<file>[^\s│|❱][^│\n]{0,300}?):(?P<line>\d{1,7}) in (?P<function>[\w.<>]{1,120})\s*[│|]?\s*$"
 )
-_RICH_ARROW = re.compile(r"^[│|]\s*[❱>]\s*(?P<line>\d{1,7})\s*[│|]\s?(?P<code>.*?)\s*[│|]?\s*$")
-_ERROR = re.compile(
+_RICH_ARROW = lazy(r"^[│|]\s*[❱>]\s*(?P<line>\d{1,7})\s*[│|]\s?(?P<code>.*?)\s*[│|]?\s*$")
+_ERROR = lazy(
     r"^(?P<type>(?:[A-Za-z_]\w{0,80}\.){0,8}(?:[A-Z]\w{0,80}?(?:Error|Exception|Interrupt|Fault|Exit"
     r"|LimitHit|Unsupported\w{0,20})"
     r"|Unsupported|StopIteration|error|ResourceExhausted))"
     r"(?: \(see above for traceback\))?(?:: ?(?P<message>.*)| *(?P<bare>))$"
 )
-_CAUGHT = re.compile(r"^Caught (?P<type>\w{1,80}) in .{1,120}\.$")
-_CODE = re.compile(
+_CAUGHT = lazy(r"^Caught (?P<type>\w{1,80}) in .{1,120}\.$")
+_CODE = lazy(
     r"^[\w.\[\]'\", ]{1,80}\s?(?:=|\+=)\s?\S|^(?:return |yield |with |for"
     r" )?[A-Za-z_][\w.]{1,80}\(.{0,200}\)?(?:\s*#.*)?$"
 )

@@ -4,27 +4,28 @@ import re
 from collections.abc import Iterable, Iterator
 
 from ongpu.facts.code import Speed, TrainingLog
+from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Ref, Source
 
 MAX_SPEEDS = 4000
 MAX_WIDTH = 1200
 _N = r"(\d{1,9}(?:\.\d{1,12})?(?:e-?\d{1,2})?)"
-_TIME = re.compile(
+_TIME = lazy(
     rf"(?:\b(?:batch[_ ]?time|iter[_ ]?time|step[_ ]?time|time)\b)\s*[:=]?\s*{_N}\s*(m?s)?\b(?:\s*\(\s*{_N}\s*\))?", re.IGNORECASE
 )
-_DATA = re.compile(
-    rf"(?:\b(?:data[_ ]?time|data[_ ]?load(?:ing)?(?:[_ ]?time)?|data[_ ]?wait|load[_ ]?time|dataloader[_ ]?time|data)\b)"
+_DATA = lazy(
+    rf"(?:\b(?:data[_ ]?time|data[_ ]?load(?:ing|er)?(?:[_ ]?time)?|data[_ ]?wait|load[_ ]?time|dataloader[_ ]?time|data)\b)"
     rf"\s*[:=]?\s*{_N}\s*(m?s)?\b(?:\s*\(\s*{_N}\s*\))?",
     re.IGNORECASE,
 )
-_SECONDS_PER = re.compile(rf"\b{_N}\s?s/(?:it|step|batch|iter|iteration)\b|,\s*{_N}s/it")
-_PER_SECOND = re.compile(rf"\b{_N}\s?(?:it|iter|iters|step|steps|batch|batches)/s(?:ec)?\b")
-_TRAILING = re.compile(r"(?<![\w.])(\d{1,6}\.\d{1,9})\s?(?:s|sec|secs|seconds)\b(?!/)")
-_BATCH = re.compile(rf"\bbatch\b\s*[:=]\s*{_N}\s?s\b", re.IGNORECASE)
-_DARKNET = re.compile(r"^Loaded: (\d{1,6}\.\d{1,9}) seconds")
-_GLOBAL = re.compile(rf"(?:global_step/sec|train_steps_per_second'?|steps[_/]per[_/]sec(?:ond)?)\s*[:=]\s*{_N}")
-_KERAS = re.compile(rf"\b{_N}(us|ms|s)/(?:step|epoch|sample)\b")
-_MEMORY = re.compile(
+_SECONDS_PER = lazy(rf"\b{_N}\s?s/(?:it|step|batch|iter|iteration)\b|,\s*{_N}s/it")
+_PER_SECOND = lazy(rf"\b{_N}\s?(?:it|iter|iters|step|steps|batch|batches)/s(?:ec)?\b")
+_TRAILING = lazy(r"(?<![\w.])(\d{1,6}\.\d{1,9})\s?(?:s|sec|secs|seconds)\b(?!/)")
+_BATCH = lazy(rf"\bbatch\b\s*[:=]\s*{_N}\s?s\b", re.IGNORECASE)
+_DARKNET = lazy(r"^Loaded: (\d{1,6}\.\d{1,9}) seconds")
+_GLOBAL = lazy(rf"(?:global_step/sec|train_steps_per_second'?|steps[_/]per[_/]sec(?:ond)?)\s*[:=]\s*{_N}")
+_KERAS = lazy(rf"\b{_N}(us|ms|s)/(?:step|epoch|sample)\b")
+_MEMORY = lazy(
     r"(?:(?:max[_ ]?)?(?:gpu[_ ]?)?mem(?:ory)?(?:[_ ](?:allocated|used|usage|in use))?|allocated"
     r"|memory_allocated(?:\([^)]{0,20}\))?|GPU RAM|reserved|used|VRAM)"
     rf"\s*(?:after [\w ]{{1,30}}|at [\w ]{{1,30}})?\s*[:=]?\s*{_N}\s?(GiB|GB|G|MiB|MB|M)\b"
@@ -32,35 +33,35 @@ _MEMORY = re.compile(
     rf"|(?:gpu\s?\d{{0,2}}|(?:epoch|step|iter\w*|batch|after)\b.{{0,80}}?)\s*[:=]?\s+{_N}\s?(GiB|GB|MiB|MB)\b",
     re.IGNORECASE,
 )
-_BARE = re.compile(  # MB
+_BARE = lazy(  # MB
     r"^\s*(?:gpu )?(?:memory )?(?:allocated|reserved|memory_allocated)\s*[:=]?\s*(\d{3,6}\.\d{1,9})\s*$", re.IGNORECASE
 )
-_STEP = re.compile(
+_STEP = lazy(
     r"\b(?:step|iter(?:ation)?|it|batch|global_step)\s*[:=#]?\s*\[?(\d{1,9})\b|\[\s?(\d{1,9})/\d{1,9}\]|\b(\d{1,9})/\d{1,9}\b",
     re.IGNORECASE,
 )
-_EPOCH = re.compile(r"['\"]?\bepochs?\b['\"]?\s*[:=#]?\s*\[?(\d{1,6}(?:\.\d{1,6})?)", re.IGNORECASE)
-_LOSS = re.compile(r"['\"]?\b(?:train_?)?loss\b['\"]?\s*[:=]?\s*(-?\d{1,9}(?:\.\d{1,12})?(?:e[-+]?\d{1,3})?)", re.IGNORECASE)
+_EPOCH = lazy(r"['\"]?\bepochs?\b['\"]?\s*[:=#]?\s*\[?(\d{1,6}(?:\.\d{1,6})?)", re.IGNORECASE)
+_LOSS = lazy(r"['\"]?\b(?:train_?)?loss\b['\"]?\s*[:=]?\s*(-?\d{1,9}(?:\.\d{1,12})?(?:e[-+]?\d{1,3})?)", re.IGNORECASE)
 _ANNOUNCED = {
-    "examples": re.compile(r"Num examples = ([\d,]{1,15})"),
-    "epochs": re.compile(r"Num Epochs = ([\d,]{1,9})"),
-    "total": re.compile(r"Total train batch size [^=\n]{0,90}= ([\d,]{1,9})"),
-    "accumulation": re.compile(r"Gradient Accumulation steps = ([\d,]{1,9})"),
-    "steps": re.compile(r"Total optimization steps = ([\d,]{1,12})"),
+    "examples": lazy(r"Num examples = ([\d,]{1,15})"),
+    "epochs": lazy(r"Num Epochs = ([\d,]{1,9})"),
+    "total": lazy(r"Total train batch size [^=\n]{0,90}= ([\d,]{1,9})"),
+    "accumulation": lazy(r"Gradient Accumulation steps = ([\d,]{1,9})"),
+    "steps": lazy(r"Total optimization steps = ([\d,]{1,12})"),
 }
 _TOLD = {
-    "batches": re.compile(
+    "batches": lazy(
         r"len\(\w{0,40}(?:loader|dl)\w{0,10}\)\s*[=:]+\s*(\d{1,9})"
         r"|(?:loader|epoch)\w{0,10}[:=]?\s{0,3}(\d{1,9}) (?:batches|micro-?batches)"
         r"|(\d{1,9}) (?:micro-?)?batches (?:per|an|each|in (?:an|one|the)) epoch|steps?_per_epoch\s*[:=]\s*(\d{1,9})",
         re.IGNORECASE,
     ),
-    "accumulation": re.compile(
+    "accumulation": lazy(
         r"(?:gradient_accumulation_steps|accumulat\w{0,12}(?:_steps|_size|_grad_batches)?|accum_iter|grad_accum\w{0,8})"
         r"[\"']?\s*[=:]\s*(\d{1,6})",
         re.IGNORECASE,
     ),
-    "steps": re.compile(
+    "steps": lazy(
         r"(\d{1,9}) optimi[sz]er (?:steps|updates)"
         r"|optimi[sz]er\.step\(\) (?:was )?called (\d{1,9}) times|(\d{1,9}) (?:updates|optimizer steps) (?:per|an|each) epoch",
         re.IGNORECASE,

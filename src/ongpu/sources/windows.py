@@ -7,20 +7,21 @@ from typing import Any
 from ongpu.facts.driver import Driver
 from ongpu.facts.environment import Machine
 from ongpu.facts.hardware import Gpu, Gpus
+from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Get, Ref, Source
 
 _GPU = r"(?P<name>NVIDIA[^\n,;\"|]{2,60}|(?:GeForce|Quadro|Tesla|RTX|GTX)[^\n,;\"|]{2,60})"
-_CARD = re.compile(
+_CARD = lazy(
     r"^\s*(?:Card name|Name|Caption|FriendlyName|Description|InstanceName|DeviceName)\s*[:=]\s*" + _GPU + r"\s*$",
     re.MULTILINE | re.IGNORECASE,
 )
-_PNP = re.compile(r"^\s*(?P<status>OK|Error|Degraded|Unknown)\s+(?:Display|3D)\w*\s+" + _GPU + r"$", re.MULTILINE)
+_PNP = lazy(r"^\s*(?P<status>OK|Error|Degraded|Unknown)\s+(?:Display|3D)\w*\s+" + _GPU + r"$", re.MULTILINE)
 # 31.0.15.3699 is 536.99: the last five digits
-_VERSION = re.compile(r"\b(?:\d{1,2}\.\d{1,2}\.1(?P<a>\d)\.(?P<b>\d{4})|\d{1,2}\.\d{1,2}\.\d{1,"
+_VERSION = lazy(r"\b(?:\d{1,2}\.\d{1,2}\.1(?P<a>\d)\.(?P<b>\d{4})|\d{1,2}\.\d{1,2}\.\d{1,"
     r"2}(?P<c>\d)\.(?P<d>\d{4}))\b")
-_VERSION_LINE = re.compile(r"(?:driver\s?version|driver file version|driverver|version)[^\n]{0,30}?(?P<v>\d{1,"
+_VERSION_LINE = lazy(r"(?:driver\s?version|driver file version|driverver|version)[^\n]{0,30}?(?P<v>\d{1,"
     r"2}\.\d{1,2}\.\d{1,2}\.\d{4})", re.IGNORECASE)
-_CODE = re.compile(
+_CODE = lazy(
     r"\(\s*Code\s+(?P<a>\d{1,2})\s*\)|(?:Problem\s*Code|ConfigManagerErrorCode|Device Problem Code|"
     r"Problem)\s*[:=]?\s*(?:CM_PROB_\w+\s*\(?|0x)?(?P<b>\d{1,2}|2B)\b(?!\.)|"
     r"(?P<c>CM_PROB_FAILED_POST_START|CM_PROB_FAILED_START|CM_PROB_DRIVER_FAILED_LOAD|CM_PROB_NORMAL_CONFLICT|"
@@ -29,12 +30,12 @@ _CODE = re.compile(
     r"$))|错误代码\s*(?P<e>43|31|12|10)|代码\s*(?P<f>43|31|12|10)",
     re.IGNORECASE | re.MULTILINE,
 )
-_ROW = re.compile(r"^[^\n]{0,80}(?:NVIDIA|GeForce|Quadro|Tesla)[^\n]{2,160}$", re.MULTILINE)
+_ROW = lazy(r"^[^\n]{0,80}(?:NVIDIA|GeForce|Quadro|Tesla)[^\n]{2,160}$", re.MULTILINE)
 _NAMES = {
     "CM_PROB_FAILED_POST_START": 43, "CM_PROB_FAILED_START": 10, "CM_PROB_DRIVER_FAILED_LOAD": 39, "CM_PROB_NORMAL_CONFLICT": 12,
     "CM_PROB_FAILED_ADD": 31,
 }  # fmt: skip
-_CONTEXT = re.compile(r"device manager|设备管理器|windows has stopped|pnpdevice|win32_videocontroller|configmanager|"
+_CONTEXT = lazy(r"device manager|设备管理器|windows has stopped|pnpdevice|win32_videocontroller|configmanager|"
     r"dxdiag|problem code|cm_prob|this device|nvlddmkm|geforce|nvidia", re.IGNORECASE)
 
 

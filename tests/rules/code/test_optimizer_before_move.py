@@ -18,3 +18,10 @@ from asking import slugs
 )
 def test_found(text: str) -> None:
     assert slugs(text)[0] == "optimizer-before-move"
+
+
+def test_shown_devices() -> None:
+    """The printed device of the state decides where no exception is shown."""
+    shown = "state device before setup: cpu\nfabric device: cuda:0\nstate device after setup: cpu\n"
+    assert slugs(shown)[0] == "optimizer-before-move"
+    assert "optimizer-before-move" not in slugs("state device before setup: cuda:0\nfabric device: cuda:0\n")

@@ -10,7 +10,7 @@ def check(symptoms: Symptoms) -> Iterator[Finding]:
     names = ("is-available-not-called", "is-available-printed-as-function")
     if not symptoms.has(*names):
         return
-    yield Finding(values={"expr": symptoms.value("expr", *names) or "torch.cuda.is_available"}, refs=symptoms.cite(*names))
+    yield Finding(values={"expr": symptoms.value("expr", *names) or symptoms.value("expr4", *names) or "torch.cuda.is_available"}, refs=symptoms.cite(*names))
 
 
 RULE = Rule(

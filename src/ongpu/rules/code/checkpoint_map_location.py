@@ -23,6 +23,9 @@ def check(
             refs=(*(hit.ref for hit in real[:2]), *symptoms.cite("torch-load-line")),
         )
         return
+    if symptoms and symptoms.has("restore-frame") and symptoms.has("invalid-ordinal"):
+        yield Finding(certainty=Certainty.LIKELY, refs=symptoms.cite("invalid-ordinal", "restore-frame", "torch-load-line", most=2))
+        return
     stale = traceback.said("invalid device ordinal", "no cuda gpus", "cuda error") if traceback else None
     if stale and stale.through("_cuda_deserialize", "restore_location", "torch.load("):
         yield Finding(certainty=Certainty.LIKELY, refs=stale.cite())

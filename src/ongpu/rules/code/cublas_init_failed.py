@@ -41,7 +41,7 @@ RULE = Rule(
     ),
     zh=Text(
         title="cuBLAS 返回 {status}：先查显存和索引，再怀疑库本身",
-        why="cuBLAS 创建句柄时要分配工作区。显卡占满时（通常的 out of memory 反而没有出现），或更早的内核索引检查失败（token id 超出 embedding、标签越界）使上下文失效时，看到的就是 {status}。",
+        why="cuBLAS 创建句柄时要分配工作区。显卡占满时（通常的 out of memory 反而没有出现），或更早的 kernel 索引检查失败（token id 超出 embedding、标签越界）使上下文失效时，看到的就是 {status}。",
         fix="用 CUDA_LAUNCH_BLOCKING=1 运行：若出现断言或换了一行，就是索引问题。看 nvidia-smi：接近上限就是显存问题（减小 batch、把模型分到多卡、半精度、结束其他进程）。都排除后再怀疑混装的 CUDA 库或不支持该卡的构建。",
     ),
     variants={

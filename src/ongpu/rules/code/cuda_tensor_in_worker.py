@@ -11,7 +11,7 @@ def check(symptoms: Symptoms, traceback: Traceback | None) -> Iterator[Finding]:
     pinned = symptoms.has("pin-only-cpu")
     shared = symptoms.has("cuda-in-worker")
     inside = symptoms.has("cuda-init-in-worker") and (
-        symptoms.has("worker-caught")
+        symptoms.has("worker-caught", "worker-cuda-told")
         or (traceback is not None and any(r.through("_utils/worker.py", "_utils/fetch.py", "__getitem__", "collate") for r in traceback.raised))
     )
     if not (pinned or shared or inside):
@@ -21,7 +21,7 @@ def check(symptoms: Symptoms, traceback: Traceback | None) -> Iterator[Finding]:
         certainty=Certainty.CERTAIN if pinned else Certainty.LIKELY,
         variant="pin" if pinned else "shared" if shared else "",
         values={"kind": symptoms.value("kind", "pin-cuda") or "a CUDA tensor", "line": raised.own()[-1].code if raised and raised.own() else "?"},
-        refs=(*symptoms.cite("pin-cuda", "cuda-in-worker", "worker-caught", "cuda-init-in-worker", most=2), *(raised.cite() if raised else ())),
+        refs=(*symptoms.cite("pin-cuda", "cuda-in-worker", "worker-caught", "cuda-init-in-worker", "worker-cuda-told", most=2), *(raised.cite() if raised else ())),
     )
 
 
@@ -34,12 +34,12 @@ RULE = Rule(
     see=("https://docs.pytorch.org/docs/stable/notes/multiprocessing.html", "https://docs.pytorch.org/docs/stable/data.html",),
     en=Text(
         title="A DataLoader worker uses CUDA: the data set or collate function makes GPU tensors",
-        why="Workers are forked from the training process and may not use its CUDA context (\"Cannot re-initialize CUDA in forked subprocess\", \"initialization error\"). The line: {line}",
+        why="Workers are forked from the training process and may not use its CUDA context (\"Cannot re-initialize CUDA in forked subprocess\", \"initialization error\").{line: The line: *}",
         fix="Return CPU tensors from __getitem__ and collate_fn (no .cuda(), no device=), move the batch to the GPU in the training loop with pin_memory=True and non_blocking=True. Or num_workers=0; multiprocessing_context='spawn' only if workers must use the GPU.",
     ),
     zh=Text(
         title="DataLoader 的 worker 用了 CUDA：数据集或 collate 函数在创建 GPU 张量",
-        why="worker 由训练进程 fork 而来，不能使用父进程的 CUDA 上下文（“Cannot re-initialize CUDA in forked subprocess”“initialization error”）。出错行：{line}",
+        why="worker 由训练进程 fork 而来，不能使用父进程的 CUDA 上下文（“Cannot re-initialize CUDA in forked subprocess”“initialization error”）。{line:出错行：*}",
         fix="__getitem__ 和 collate_fn 只返回 CPU 张量（不要 .cuda()、不要 device=），在训练循环中配合 pin_memory=True 和 non_blocking=True 移到 GPU。或者 num_workers=0；确需在 worker 里用 GPU 时才用 multiprocessing_context='spawn'。",
     ),
     variants={

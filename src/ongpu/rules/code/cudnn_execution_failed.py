@@ -41,7 +41,7 @@ RULE = Rule(
     ),
     zh=Text(
         title="cuDNN 返回 {status}：先查显存和更早的错误，再怀疑库本身",
-        why="cuDNN 需要工作区显存和有效的 CUDA 上下文。显卡占满、更早的内核已失败（索引越界、非法访问）、构建不支持该卡，或加载的 cuDNN 与框架所用版本不同，都会看到 {status}。",
+        why="cuDNN 需要工作区显存和有效的 CUDA 上下文。显卡占满、更早的 kernel 已失败（索引越界、非法访问）、构建不支持该卡，或加载的 cuDNN 与框架所用版本不同，都会看到 {status}。",
         fix="看 nvidia-smi 并减小 batch；用 CUDA_LAUNCH_BLOCKING=1 找更早的错误；试 torch.backends.cudnn.enabled = False：若能通过，比对 torch.backends.cudnn.version() 与安装的版本，并 unset LD_LIBRARY_PATH。",
     ),
     variants={

@@ -1,6 +1,6 @@
 """A convolution or recurrent layer runs on a slow kernel."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ongpu.facts.code import Traceback
 from ongpu.facts.comparisons import Comparisons
@@ -16,6 +16,18 @@ def check(symptoms: Symptoms | None, traceback: Traceback | None, times: Compari
         yield Finding(certainty=Certainty.LIKELY, variant="half", values={"ratio": f"{ratio:.1f}"}, refs=(*lines[-4:], *convolution))
         return
     if symptoms is None:
+        return
+    profile = [h for h in symptoms.seen("slow-kernel-profile") if _share(h.groups) >= 20]
+    if profile:
+        kernel = profile[0].groups.get("kernel") or profile[0].groups.get("kernel2") or "?"
+        yield Finding(
+            certainty=Certainty.LIKELY, variant="profile", values={"kernel": kernel, "share": f"{_share(profile[0].groups):.0f}"},
+            refs=tuple(h.ref for h in profile[:3]),
+        )
+        return
+    told = symptoms.cite("conv-slow-told", most=3)
+    if told and not (symptoms.has("slower-than-cpu", "cudnn-benchmark") or any("cpu" in h.ref.quote.lower() for h in symptoms.seen("gpu-slower-told"))) and not (traceback and any(r.error for r in traceback.raised)):
+        yield Finding(certainty=Certainty.LIKELY, variant="told", values={"line": told[0].quote}, refs=told)
         return
     hits = symptoms.seen("cudnn-plan-failed")
     slow = symptoms.has("slow-words")
@@ -35,6 +47,12 @@ def check(symptoms: Symptoms | None, traceback: Traceback | None, times: Compari
     )
 
 
+def _share(groups: Mapping[str, str]) -> float:
+    """Percent of the time that a profile gives a kernel; 0 where it says nothing of use."""
+    told = float((groups.get("share") or groups.get("share2") or "0").replace(",", "."))
+    return told if told <= 100 else 0.0
+
+
 RULE = Rule(
     slug="cudnn-kernel-fallback",
     layer=Layer.CODE,
@@ -47,11 +65,35 @@ RULE = Rule(
         fix="Let cuDNN choose again: update PyTorch and cuDNN, torch.backends.cudnn.benchmark = True for fixed shapes, leave memory for workspaces, use channels_last and half precision with channel counts that are multiples of 8; TORCH_CUDNN_V8_API_DISABLED=1 on PyTorch 1.13 to 2.x to compare.",
     ),
     zh=Text(
-        title="卷积走了慢速内核（{what}）",
-        why="cuDNN 的首选方案不适用于该形状、类型或布局（或工作区不够），于是用了后备实现：slow_conv、depthwise、im2col 类内核可能慢很多倍。启动时只警告一次无妨，整个运行变慢就有问题。",
+        title="卷积走了慢速 kernel（{what}）",
+        why="cuDNN 的首选方案不适用于该形状、类型或布局（或工作区不够），于是用了后备实现：slow_conv、depthwise、im2col 类 kernel 可能慢很多倍。启动时只警告一次无妨，整个运行变慢就有问题。",
         fix="让 cuDNN 重新选择：更新 PyTorch 和 cuDNN，固定形状时设 torch.backends.cudnn.benchmark = True，给工作区留显存，使用 channels_last、半精度且通道数为 8 的倍数；PyTorch 1.13 到 2.x 可用 TORCH_CUDNN_V8_API_DISABLED=1 对比。",
     ),
     variants={
+        "profile": (
+            Text(
+                title="{share} % of the GPU's time goes into {kernel}: cuDNN's fast kernel was not chosen",
+                why="{kernel} is a layout conversion or a fallback for this shape, type, group count or dilation. The convolution itself has a much faster kernel for other settings.",
+                fix="Try torch.backends.cudnn.benchmark = True, model.to(memory_format=torch.channels_last), channel counts that are multiples of 8, bfloat16 or float32 for that layer, another PyTorch or cuDNN release; compare with torch.profiler.",
+            ),
+            Text(
+                title="GPU 时间的 {share} % 花在 {kernel}：cuDNN 没有选到快的内核",
+                why="{kernel} 是布局转换，或是针对该形状、类型、分组数、空洞率的退路。换个设置，卷积本身有快得多的内核。",
+                fix="试 torch.backends.cudnn.benchmark = True、model.to(memory_format=torch.channels_last)、通道数取 8 的倍数、该层改用 bfloat16 或 float32、换 PyTorch 或 cuDNN 版本；用 torch.profiler 对比。",
+            ),
+        ),
+        "told": (
+            Text(
+                title="A convolution is told to be slow with certain settings: {line}",
+                why="cuDNN and PyTorch pick a kernel by shape, type, layout, groups and dilation. Depthwise, grouped, dilated and 3D convolutions, and half precision for some shapes, fall back to slow kernels in some releases.",
+                fix="Try torch.backends.cudnn.benchmark = True, memory_format=torch.channels_last, channel counts that are multiples of 8, bfloat16 or float32 for that layer, or another PyTorch or cuDNN release; torch.profiler names the kernel.",
+            ),
+            Text(
+                title="卷积在某些设置下很慢：{line}",
+                why="cuDNN 和 PyTorch 按形状、类型、布局、分组和空洞选择内核。depthwise、分组、空洞、3D 卷积，以及某些形状的半精度，在部分版本中会退到慢内核。",
+                fix="试 torch.backends.cudnn.benchmark = True、memory_format=torch.channels_last、通道数取 8 的倍数、该层改用 bfloat16 或 float32，或换 PyTorch / cuDNN 版本；torch.profiler 会给出内核名。",
+            ),
+        ),
         "half": (
             Text(
                 title="Half precision is slower than single ({ratio} times) for this convolution: cuDNN takes a slow kernel",
@@ -59,8 +101,8 @@ RULE = Rule(
                 fix="Try torch.backends.cudnn.benchmark = True (fixed shapes), channels_last (NHWC) and channel counts that are multiples of 8; take a newer PyTorch and cuDNN; or keep those layers in float32 (fp32) under autocast.",
             ),
             Text(
-                title="该卷积用半精度反而比单精度慢（{ratio} 倍）：cuDNN 选了慢内核",
-                why="有些卷积（depthwise/可分离、3D、分组、奇特的通道数、旧版 cuDNN 的 float16）没有 Tensor Core 内核，只能走通用或直接实现；float16 没有收益甚至更慢。",
+                title="该卷积用半精度反而比单精度慢（{ratio} 倍）：cuDNN 选了慢 kernel",
+                why="有些卷积（depthwise/可分离、3D、分组、奇特的通道数、旧版 cuDNN 的 float16）没有 Tensor Core kernel，只能走通用或直接实现；float16 没有收益甚至更慢。",
                 fix="试 torch.backends.cudnn.benchmark = True（固定形状）、channels_last（NHWC）、通道数取 8 的倍数；升级 PyTorch 和 cuDNN；或在 autocast 中让这些层保持 float32（fp32）。",
             ),
         ),
@@ -71,9 +113,9 @@ RULE = Rule(
                 fix="Go back to the default arguments (recurrent_dropout=0 above all) to get the cuDNN kernel.",
             ),
             Text(
-                title="循环层没有使用 cuDNN 内核（{what}），改用通用实现，慢得多",
+                title="循环层没有使用 cuDNN kernel（{what}），改用通用实现，慢得多",
                 why="Keras 仅在 activation 为 tanh、recurrent_activation 为 sigmoid、recurrent_dropout 为 0、unroll 为 False、use_bias 为 True（GRU 还要 reset_after=True）且右侧填充时，才用 cuDNN 的 LSTM/GRU。",
-                fix="恢复默认参数（尤其是 recurrent_dropout=0），即可使用 cuDNN 内核。",
+                fix="恢复默认参数（尤其是 recurrent_dropout=0），即可使用 cuDNN kernel。",
             ),
         ),
         "choice": (
@@ -83,7 +125,7 @@ RULE = Rule(
                 fix="Turn it off for speed (torch.backends.cudnn.deterministic = False, enabled = True, benchmark = True for fixed shapes); keep it only where runs must be repeatable.",
             ),
             Text(
-                title="当前设置使 cuDNN 用不了快速内核（{what}）",
+                title="当前设置使 cuDNN 用不了快速 kernel（{what}）",
                 why="确定性模式或禁用 cuDNN 只剩部分算法可用，反向卷积受影响最大。",
                 fix="追求速度时关掉（torch.backends.cudnn.deterministic = False、enabled = True，固定形状时 benchmark = True）；只在需要可复现时保留。",
             ),

@@ -19,12 +19,15 @@ def check(symptoms: Symptoms, oom: OutOfMemory | None, traceback: Traceback | No
         return
     uneven = _uneven(processes, gpus)
     gathered = traceback is not None and any(r.through("scatter_gather.py", "comm.py", "parallel/data_parallel.py") for r in traceback.raised)
-    if not (uneven or (oom and gathered)):
+    told = symptoms.cite("first-gpu-told", most=2)
+    sizes = _sizes(symptoms)
+    uneven = uneven or sizes
+    if not (uneven or (oom and (gathered or told)) or told):
         return
     yield Finding(
         certainty=Certainty.LIKELY, severity=None if oom else Severity.WARNING,
         values={"first": uneven[0] if uneven else "?", "others": uneven[1] if uneven else "?"},
-        refs=(*wrapped[:3], *((oom.errors[0].ref,) if oom else ()), *(gpus.refs[:3] if gpus and uneven else ())),
+        refs=(*wrapped[:3], *((oom.errors[0].ref,) if oom else ()), *told, *symptoms.cite("gpu-sizes-told", most=1), *(gpus.refs[:3] if gpus and uneven else ())),
     )
 
 
@@ -39,6 +42,15 @@ def _uneven(processes: Processes | None, gpus: Gpus | None) -> tuple[int, int] |
     return (used[0], max(used[1:])) if used[0] > 1.33 * max(used[1:]) else None
 
 
+def _sizes(symptoms: Symptoms) -> tuple[int, int] | None:
+    """The same from sizes told in words: "GPU0 23.6GB, GPU1 12.1GB"."""
+    for hit in symptoms.seen("gpu-sizes-told"):
+        first, other = (float(hit.groups[f"m{i}"]) * (1024 if hit.groups[f"u{i}"].lower() == "g" else 1) for i in (0, 1))
+        if first > 1.33 * other > 500:
+            return round(first), round(other)
+    return None
+
+
 RULE = Rule(
     slug="dataparallel-imbalance",
     layer=Layer.CODE,
@@ -47,12 +59,12 @@ RULE = Rule(
     hides=("oom-first-gpu-imbalance", "oom-batch-too-large",),
     see=("https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html",),
     en=Text(
-        title="nn.DataParallel overloads the first GPU ({first} MiB against {others} MiB)",
+        title="nn.DataParallel overloads the first card, GPU 0 ({first} MiB against {others} MiB)",
         why="One process drives all cards: the weights are copied at each step, and all outputs and the loss sit on device_ids[0]. PyTorch recommends DistributedDataParallel even on one machine.",
         fix="Use DistributedDataParallel with torchrun (one process a GPU), or compute the loss inside the wrapped module so that only scalars are gathered.",
     ),
     zh=Text(
-        title="nn.DataParallel 让第一块 GPU 负载过重（{first} MiB 对 {others} MiB）",
+        title="nn.DataParallel 让第一块卡（GPU 0）负载过重（{first} MiB 对 {others} MiB）",
         why="一个进程驱动所有卡：每步都复制权重，所有输出和损失都在 device_ids[0]。PyTorch 官方建议即使在单机上也使用 DistributedDataParallel。",
         fix="用 torchrun 启动 DistributedDataParallel（每卡一个进程），或在被包装的模块内部计算损失，只汇集标量。",
     ),

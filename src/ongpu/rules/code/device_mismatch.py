@@ -29,12 +29,12 @@ RULE = Rule(
     see=("https://docs.pytorch.org/docs/stable/notes/cuda.html", "https://github.com/pytorch/pytorch/issues/43227",),
     en=Text(
         title="Tensors on {one} and on {other} meet in one operation",
-        why="Every operand of an operation must lie on one device. The message does not say which tensor is astray; it stands in the line where the traceback enters your own code: {line}",
+        why="Every operand of an operation must lie on one device. The message does not say which tensor is astray; it stands in the line where the traceback enters your own code{line:: *}",
         fix="Print .device of each operand in that line, and move the odd one: x = x.to(device). Make new tensors with device=x.device; keep the model, the inputs and the targets on one device.",
     ),
     zh=Text(
         title="同一个运算里同时用到了 {one} 和 {other} 上的张量",
-        why="一次运算的所有操作数必须在同一设备上。报错没有说明是哪个张量放错了位置；看回溯中进入你自己代码的那一行：{line}",
+        why="一次运算的所有操作数必须在同一设备上。报错没有说明是哪个张量放错了位置；看回溯中进入你自己代码的那一行{line:：*}",
         fix="打印该行每个操作数的 .device，把放错的那个移过去：x = x.to(device)。新建张量时写 device=x.device；模型、输入和标签要放在同一设备。",
     ),
     variants={

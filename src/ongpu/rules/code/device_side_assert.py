@@ -43,13 +43,13 @@ RULE = Rule(
     see=("https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution", "https://github.com/huggingface/transformers/issues/12763",),
     en=Text(
         title="A kernel stopped with a device-side assert: an index, label or value was out of range",
-        why="The GPU checks bounds in the kernel and stops the whole CUDA context; the error shows up later, in an unrelated line ({line}). The assertion line printed above the traceback tells which check it was. After it, every CUDA call of the process fails: restart it.",
+        why="The GPU checks bounds in the kernel and stops the whole CUDA context; the error shows up later, in an unrelated line{line: (*)}. The assertion line printed above the traceback tells which check it was. After it, every CUDA call of the process fails: restart it.",
         fix="Run once with CUDA_LAUNCH_BLOCKING=1, or on the CPU, to see the real line. Then check labels (0 to classes - 1), token ids against the size of the embedding, and indices of gather, scatter and indexing.",
     ),
     zh=Text(
-        title="内核因设备端断言停止：索引、标签或取值越界",
-        why="GPU 在内核里检查边界，并终止整个 CUDA 上下文；错误会在后面不相干的一行才报出来（{line}）。回溯上方打印的断言行说明是哪种检查。此后该进程的所有 CUDA 调用都会失败，需要重启进程。",
-        fix="用 CUDA_LAUNCH_BLOCKING=1 或在 CPU 上运行一次，看到真正的出错行。再检查标签（0 到 类别数-1）、token id 是否超过 embedding 大小，以及 gather、scatter 和索引的下标。",
+        title="kernel 因设备端断言停止：索引、标签或取值越界",
+        why="GPU 在 kernel 里检查边界，并终止整个 CUDA 上下文；错误会在后面不相干的一行才报出来{line:（*）}。回溯上方打印的断言行说明是哪种检查。此后该进程的所有 CUDA 调用都会失败，需要重启进程。",
+        fix="用 CUDA_LAUNCH_BLOCKING=1 或在 CPU 上运行一次，看到真正的出错行。再检查标签（0 到 C-1，C 为类别数）、token id 是否超过 embedding 大小，以及 gather、scatter 和索引的下标。",
     ),
     variants={
         "embedding": (
@@ -120,7 +120,7 @@ RULE = Rule(
             ),
             Text(
                 title="gather、scatter 或张量索引的下标越界",
-                why="内核检查失败（{words}，{where}）：下标为负且超出范围，或不小于该维大小。",
+                why="kernel 检查失败（{words}，{where}）：下标为负且超出范围，或不小于该维大小。",
                 fix="在调用前比较 idx.min()、idx.max() 与被索引维度的大小；CUDA_LAUNCH_BLOCKING=1（或在 CPU 上）能看到出错行。",
             ),
         ),
@@ -131,7 +131,7 @@ RULE = Rule(
                 fix="Run without torch.compile and with CUDA_LAUNCH_BLOCKING=1 to see the line; check token ids against the embedding's size, labels against the classes.",
             ),
             Text(
-                title="编译出的（Triton）内核发现下标越界",
+                title="编译出的（Triton）kernel 发现下标越界",
                 why="torch.compile 生成的代码同样检查下标：某个 embedding 查表或 gather 超出了表的范围。",
                 fix="不用 torch.compile 并设 CUDA_LAUNCH_BLOCKING=1 运行，找到出错行；检查 token id 与 embedding 大小、标签与类别数。",
             ),

@@ -1,13 +1,13 @@
 """Half, single and double precision (or integer) tensors meet where one type is needed."""
 
-import re
 from collections.abc import Iterator
 
 from ongpu.facts.code import Traceback
 from ongpu.facts.symptoms import Symptoms
+from ongpu.lazy import lazy
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
-_CPU_OPS = re.compile(r"_cpu|cpu_|LayerNormKernelImpl|RMSNorm|conv2d_cpu|mkldnn|baddbmm_with_gemm|GeluKernelImpl|upsample_nearest2d_channels_last|softmax_lastdim")
+_CPU_OPS = lazy(r"_cpu|cpu_|LayerNormKernelImpl|RMSNorm|conv2d_cpu|mkldnn|baddbmm_with_gemm|GeluKernelImpl|upsample_nearest2d_channels_last|softmax_lastdim")
 
 
 def check(symptoms: Symptoms, traceback: Traceback | None) -> Iterator[Finding]:
@@ -46,12 +46,12 @@ RULE = Rule(
     see=("https://docs.pytorch.org/docs/stable/amp.html",),
     en=Text(
         title="Tensors of two types meet: {want} was wanted, {got} was given",
-        why="The operation wants one dtype for all operands. Typical: a model cast with .half() or bfloat16 gets float32 inputs (or a custom layer, a grid or a mask made in float32), validation casts to half while a custom op does not, or NumPy's float64 reaches float32 weights. The line: {line}. Under CUDA autocast, Float against Half can also mean a layer that was left on the CPU.",
+        why="The operation wants one dtype for all operands. Typical: a model cast with .half() or bfloat16 gets float32 inputs (or a custom layer, a grid or a mask made in float32), validation casts to half while a custom op does not, or NumPy's float64 reaches float32 weights.{line: The line: *.} Under CUDA autocast, Float against Half can also mean a layer that was left on the CPU.",
         fix="Cast the odd one: x = x.to(other.dtype) (or .float(), .half(), .long()); or cast nothing by hand and use torch.autocast('cuda', dtype=torch.float16) around the forward pass. Where a trainer has the switch, turn half precision off (half=False, amp=False).",
     ),
     zh=Text(
         title="两种类型的张量相遇：需要 {want}，给的是 {got}",
-        why="运算要求所有操作数是同一 dtype。常见情形：模型被 .half() 或转成 bfloat16，输入仍是 float32（或自定义层、网格、掩码用 float32 建的）；验证时转成半精度而自定义算子没有转；NumPy 的 float64 遇上 float32 权重。出错行：{line}。在 CUDA autocast 下，Float 对 Half 也可能意味着有一层留在了 CPU。",
+        why="运算要求所有操作数是同一 dtype。常见情形：模型被 .half() 或转成 bfloat16，输入仍是 float32（或自定义层、网格、掩码用 float32 建的）；验证时转成半精度而自定义算子没有转；NumPy 的 float64 遇上 float32 权重。{line:出错行：*。}在 CUDA autocast 下，Float 对 Half 也可能意味着有一层留在了 CPU。",
         fix="把不一致的那个转过去：x = x.to(other.dtype)（或 .float()、.half()、.long()）；或者不手工转换，用 torch.autocast('cuda', dtype=torch.float16) 包住前向。训练器有开关时关掉半精度（half=False、amp=False）。",
     ),
     variants={
@@ -63,19 +63,19 @@ RULE = Rule(
             ),
             Text(
                 title="{op} 在 CPU 上没有 {got} 版本：半精度模型正在 CPU 上运行",
-                why="缺的是 CPU 内核，说明计算根本不在 GPU 上：模型或输入留在了 CPU，或者没有可用 GPU（CPU 版构建、驱动问题），却要求了半精度。",
+                why="缺的是 CPU kernel，说明计算根本不在 GPU 上：模型或输入留在了 CPU，或者没有可用 GPU（CPU 版构建、驱动问题），却要求了半精度。",
                 fix="先让它跑在 GPU 上：print(torch.cuda.is_available(), next(model.parameters()).device)。如果就是要用 CPU，请用 float32 加载模型（torch_dtype=torch.float32、--no-half、.float()）。",
             ),
         ),
         "operation": (
             Text(
                 title="{op} is not implemented for {got}",
-                why="This operation has no kernel for that dtype in this release. The line: {line}.",
+                why="This operation has no kernel for that dtype in this release.{line: The line: *.}",
                 fix="Cast around it (x.float(), x.long()), or leave it to autocast; GradScaler is for float16 only, use none with bfloat16.",
             ),
             Text(
                 title="{op} 不支持 {got} 类型",
-                why="该运算在此版本里没有这种 dtype 的内核。出错行：{line}。",
+                why="该运算在此版本里没有这种 dtype 的 kernel。{line:出错行：*。}",
                 fix="在它前后转换类型（x.float()、x.long()），或交给 autocast；GradScaler 只用于 float16，bfloat16 不需要它。",
             ),
         ),
@@ -106,12 +106,12 @@ RULE = Rule(
         "index": (
             Text(
                 title="Indices must be integers (Long), but {got} was given",
-                why="Embedding, gather, one_hot and NLL loss take int64 indices. The line: {line}.",
+                why="Embedding, gather, one_hot and NLL loss take int64 indices.{line: The line: *.}",
                 fix="Cast them: ids = ids.long(); make them with dtype=torch.long.",
             ),
             Text(
                 title="索引必须是整数（Long），给的却是 {got}",
-                why="Embedding、gather、one_hot 和 NLL 损失只接受 int64 索引。出错行：{line}。",
+                why="Embedding、gather、one_hot 和 NLL 损失只接受 int64 索引。{line:出错行：*。}",
                 fix="转换类型：ids = ids.long()；创建时写 dtype=torch.long。",
             ),
         ),

@@ -26,7 +26,16 @@ def check(log: TrainingLog | None, symptoms: Symptoms | None) -> Iterator[Findin
             refs=(*modulo, *log.about("announced")),
         )
         return
-    if told and symptoms and symptoms.has("accumulation-words"):
+    odd = symptoms.cite("accum-boundary-told", most=3) if symptoms else ()
+    if odd and log and log.batches and log.accumulation and log.accumulation > 1 and log.batches % log.accumulation:
+        left = log.batches % log.accumulation
+        yield Finding(
+            certainty=Certainty.LIKELY, variant="modulo", values={"batches": log.batches, "steps": log.accumulation, "left": left},
+            refs=(*odd, *log.about("announced")),
+        )
+        return
+    told = (*told, *odd)
+    if told and symptoms and symptoms.has("accumulation-words", "modulo-step"):
         yield Finding(certainty=Certainty.POSSIBLE, variant="told", refs=(*told, *symptoms.cite("accumulation-words", most=2)))
 
 

@@ -7,9 +7,10 @@ from ongpu.facts.accumulation import AccumulationTable
 from ongpu.facts.code import TrainingLog
 from ongpu.facts.framework import Packages
 from ongpu.facts.symptoms import Symptoms
+from ongpu.lazy import lazy
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
-_ROW = re.compile(r"^\s*\|?(?:\s*[\d.]+\s*\|?){3,8}\s*$")
+_ROW = lazy(r"^\s*\|?(?:\s*[\d.]+\s*\|?){3,8}\s*$")
 
 
 def check(symptoms: Symptoms | None, log: TrainingLog | None, packages: Packages | None, table: AccumulationTable | None) -> Iterator[Finding]:
@@ -23,7 +24,21 @@ def check(symptoms: Symptoms | None, log: TrainingLog | None, packages: Packages
             refs=(*table.refs, *told, *(packages.cite("transformers") if packages else ())),
         )
         return
+    scaled = symptoms.cite("accum-scale-told", most=3) if symptoms else ()
+    if scaled and told and not (symptoms and symptoms.has("accum-token-told", "num-items-in-batch")):
+        yield Finding(certainty=Certainty.LIKELY, variant="told", values={"version": version or "?"}, refs=(*scaled, *told))
+        return
     losses = [s.loss for s in log.speeds if s.loss is not None] if log else []
+    steps = [int(n) for hit in symptoms.seen("accumulation-words") if (n := hit.groups.get("n"))] if symptoms else []
+    if len(losses) == 2 and len(set(steps)) == 2 and losses[0] and losses[1]:
+        low, high = sorted(losses)
+        if (losses[1] > losses[0]) == (steps[-1] > steps[0]) and 1.8 < high / low < 2.5 * max(steps) / min(steps):
+            yield Finding(
+                certainty=Certainty.LIKELY, variant="trainer" if version else "",
+                values={"version": version or "?", "low": low, "high": high, "steps": "more"},
+                refs=(*(s.ref for s in (log.speeds[:2] if log else ())), *told, *(packages.cite("transformers") if packages else ())),
+            )
+            return
     doubled = len(losses) >= 2 and losses[0] and _whole(losses[-1] / losses[0]) and (told or affected) and len(losses) <= 6
     if doubled and told:
         yield Finding(
@@ -60,6 +75,18 @@ RULE = Rule(
         fix="在 backward() 之前 loss = loss / accumulation_steps（损失为均值时）；日志记录未除的值。accelerate 用 with accelerator.accumulate(model)，Lightning 用 accumulate_grad_batches：它们会自动除，不要再除一次。",
     ),
     variants={
+        "told": (
+            Text(
+                title="The loss is not divided by the number of accumulation steps, so gradients are that many times too large",
+                why="backward() adds up: N micro-batches give N times the gradient of their mean, unless each loss is divided by N. A loss that is logged as the sum looks N times larger, too.",
+                fix="loss = loss / gradient_accumulation_steps before backward() (log the undivided one), clip gradients after the last micro-batch; with the Trainer or accelerate update transformers (4.46 to 4.49 had this fault) and let accelerator.accumulate() do it.",
+            ),
+            Text(
+                title="损失没有除以梯度累积步数，梯度因此放大了同样的倍数",
+                why="backward() 会把梯度相加：N 个 micro-batch 的梯度是平均值的 N 倍，除非每个损失先除以 N。记录的损失若是总和，看起来也会大 N 倍。",
+                fix="backward() 之前 loss = loss / gradient_accumulation_steps（日志记录未除的值），最后一个 micro-batch 之后再做梯度裁剪；用 Trainer 或 accelerate 时升级 transformers（4.46 到 4.49 有此缺陷），并使用 accelerator.accumulate()。",
+            ),
+        ),
         "trainer": (
             Text(
                 title="transformers {version}: the loss grows with gradient_accumulation_steps ({low} to {high})",

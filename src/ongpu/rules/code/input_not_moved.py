@@ -31,24 +31,24 @@ RULE = Rule(
     see=("https://docs.pytorch.org/docs/stable/notes/cuda.html", "https://docs.pytorch.org/docs/stable/generated/torch.Tensor.to.html",),
     en=Text(
         title="The input is on {on} while the model's weights are on {model}",
-        why="The model was moved to the GPU, the batch that it is given was not: {line}. If the code does call .to() on the batch, its result was thrown away: for a tensor, x.to(device) returns a copy and leaves x where it was.",
+        why="The model was moved to the GPU, the batch that it is given was not{line:: *}. If the code does call .to() on the batch, its result was thrown away: for a tensor, x.to(device) returns a copy and leaves x where it was.",
         fix="Move each batch before the forward pass and keep the result: inputs, targets = inputs.to(device), targets.to(device). Dictionaries and lists have to be moved item by item: batch = {{k: v.to(device) for k, v in batch.items()}}.",
     ),
     zh=Text(
         title="输入在 {on} 上，而模型权重在 {model} 上",
-        why="模型已经移到 GPU，但送进去的 batch 没有移过去：{line}。如果代码里确实写了 .to()，那就是返回值被丢掉了：对张量而言 x.to(device) 返回副本，x 本身不动。",
+        why="模型已经移到 GPU，但送进去的 batch 没有移过去{line:：*}。如果代码里确实写了 .to()，那就是返回值被丢掉了：对张量而言 x.to(device) 返回副本，x 本身不动。",
         fix="在前向之前移动每个 batch 并接住返回值：inputs, targets = inputs.to(device), targets.to(device)。字典和列表要逐项移动：batch = {{k: v.to(device) for k, v in batch.items()}}。",
     ),
     variants={
         "target": (
             Text(
                 title="The labels are on {on} while the model's output is on {model}",
-                why="The inputs were moved to the GPU, the targets for the loss were not: {line}.",
+                why="The inputs were moved to the GPU, the targets for the loss were not{line:: *}.",
                 fix="Move the targets with the inputs: targets = targets.to(device).",
             ),
             Text(
                 title="标签在 {on} 上，而模型输出在 {model} 上",
-                why="输入已移到 GPU，但计算损失用的标签没有移过去：{line}。",
+                why="输入已移到 GPU，但计算损失用的标签没有移过去{line:：*}。",
                 fix="和输入一起移动标签：targets = targets.to(device)。",
             ),
         ),

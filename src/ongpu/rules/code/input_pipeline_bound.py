@@ -1,13 +1,15 @@
 """The GPU waits for data."""
 
-import statistics
+import re
 from collections.abc import Iterator
 
 from ongpu.facts.code import Traceback, TrainingLog
 from ongpu.facts.environment import Machine
 from ongpu.facts.hardware import Gpus
+from ongpu.facts.intent import goes_on
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.system import Processes
+from ongpu.knowledge.median import median
 from ongpu.model import Certainty, Finding, Layer, Ref, Rule, Severity, Text
 
 
@@ -53,7 +55,8 @@ def check(
     elif symptoms.has("spawn-start", "persistent-words") and (symptoms.has("slow-words") or log):
         yield Finding(certainty=Certainty.LIKELY, variant="spawn", refs=symptoms.cite("spawn-start", "persistent-words", most=2))
     else:
-        yield from _idle(symptoms, gpus, slow_disk)
+        found = list(_idle(symptoms, gpus, slow_disk))
+        yield from found or _told(symptoms, gpus)
 
 
 def _pauses(log: TrainingLog | None, gpus: Gpus | None, symptoms: Symptoms | None) -> tuple[float, float, Ref] | None:
@@ -61,12 +64,42 @@ def _pauses(log: TrainingLog | None, gpus: Gpus | None, symptoms: Symptoms | Non
     timed = [s for s in log.speeds if s.seconds] if log else []
     if len(timed) < 5:
         return None
-    usual = statistics.median(s.seconds or 0 for s in timed)
+    usual = median(s.seconds or 0 for s in timed)
     longest = max(timed[1:], key=lambda s: s.seconds or 0)
     idle = bool(gpus and gpus.gpus and all((g.utilization if g.utilization is not None else 100) < 40 for g in gpus.gpus))
     if (longest.seconds or 0) < 10 * usual or not (idle or (symptoms and symptoms.has("worker-words", "disk-words"))):
         return None
     return usual, longest.seconds or 0, longest.ref
+
+
+def _told(symptoms: Symptoms, gpus: Gpus | None) -> Iterator[Finding]:
+    """A GPU that idles, or steps that pause, in the user's words, beside words about data; or data told to be slow."""
+    busy = any((g.utilization or 0) > 80 for g in gpus.gpus) if gpus else False
+    shown = symptoms.value("gpu", "low-utilization")
+    busy = busy or bool(shown and int(shown) >= 70)
+    idle = (*symptoms.cite("gpu-idles-told", most=2), *(symptoms.cite("low-utilization", most=1) if _low(symptoms) else ()))
+    pauses = symptoms.cite("pauses-words", most=2)
+    data, slow = symptoms.cite("data-words", most=2), symptoms.cite("data-slow-words", most=2)
+    if busy or symptoms.has("gpu-slower-told", "sb3-on-gpu", "small-on-gpu", "gpu-not-seen") or symptoms.has("nccl-timeout-line", "p2p-disable-used", "harmless-k8s-offers", "harmless-tegrastats"):
+        return
+    if goes_on(symptoms) and not idle and not pauses and all(hit.ref in symptoms.cite("many-workers-warning") for hit in symptoms.seen("data-slow-words")):
+        return  # a hint of the library, not a complaint
+    bare = symptoms.cite("low-while-training", most=2)
+    if bare and not data and not pauses and not slow and not symptoms.has("tiny-work", "sync-told", "small-on-gpu", "gpu-idle-complaint"):
+        yield Finding(certainty=Certainty.POSSIBLE, variant="told", refs=tuple(dict.fromkeys((*bare, *idle))))
+        return
+    if (idle and (data or pauses)) or (pauses and data) or (slow and (symptoms.has("slow-words", "gpu-idles-told", "low-utilization") or any(re.search(r"\d ?(?:%|ms\b|s\b)", ref.quote) for ref in slow))):
+        sure = bool(idle or slow)
+        yield Finding(
+            certainty=Certainty.LIKELY if sure else Certainty.POSSIBLE, variant="told",
+            refs=tuple(dict.fromkeys((*idle, *pauses, *slow, *data, *symptoms.cite("worker-words", most=1)))),
+        )
+
+
+def _low(symptoms: Symptoms) -> bool:
+    """Whether a utilization below 50 % is told."""
+    told = symptoms.value("gpu", "low-utilization") or symptoms.value("gpu2", "low-utilization")
+    return told is not None and int(told) < 50
 
 
 def _failed(traceback: Traceback | None) -> bool:
@@ -107,6 +140,18 @@ RULE = Rule(
         fix="把数据放到 SSD 或内存，或存成大的顺序文件（WebDataset、LMDB、TFRecord）；把 num_workers 提到 CPU 核数，配合 persistent_workers=True、pin_memory=True、prefetch_factor；预先缩小图像，或在 GPU 上解码（DALI、torchvision.io）。如果加 worker 没有变化，瓶颈就是磁盘：iostat -x 1。",
     ),
     variants={
+        "told": (
+            Text(
+                title="The GPU idles between bursts of work: it seems to wait for data from the CPU or the disk",
+                why="A GPU that is idle most of the time, or steps that pause regularly, beside reading, decoding or augmenting of data: each batch is prepared more slowly than the GPU computes it. A very small model looks alike; the time of the loader alone tells them apart.",
+                fix="Time the loop over the DataLoader without the model. If it is slow: more CPU cores and num_workers (persistent_workers=True, pin_memory=True, prefetch_factor), images resized and decoded beforehand, an SSD or RAM, large sequential files (LMDB, WebDataset, TFRecord), GPU decoding and augmentation (DALI, kornia).",
+            ),
+            Text(
+                title="GPU 一阵忙一阵闲：看起来在等 CPU 或磁盘的数据",
+                why="GPU 大部分时间空闲，或每隔几步就停顿，同时提到了读取、解码或增强数据：准备一个 batch 比 GPU 计算它更慢。模型极小时现象相同；单独给加载器计时即可区分。",
+                fix="去掉模型，只遍历 DataLoader 计时。若确实慢：增加 CPU 核和 num_workers（persistent_workers=True、pin_memory=True、prefetch_factor），提前缩放和解码图像，用 SSD 或内存，打包成大的顺序文件（LMDB、WebDataset、TFRecord），在 GPU 上解码和增强（DALI、kornia）。",
+            ),
+        ),
         "pauses": (
             Text(
                 title="Most steps take {usual} s, then one takes {longest} s: the loader's workers cannot keep up",

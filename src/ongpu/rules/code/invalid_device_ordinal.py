@@ -1,5 +1,6 @@
 """The program asks for a GPU index that this process does not have."""
 
+import re
 from collections.abc import Iterator
 
 from ongpu.facts.environment import Variables
@@ -18,17 +19,18 @@ def check(symptoms: Symptoms, gpus: Gpus | None, variables: Variables | None, to
         return  # TensorFlow that names no GPU at all: another cause
     present = len(gpus.gpus) if gpus and gpus.gpus else torch.device_count if torch else None
     visible = variables.get("CUDA_VISIBLE_DEVICES") if variables else None
+    option = next((f"{h.groups['option']} {h.groups['list']}" for h in symptoms.seen("ordinal-option") if re.search(r"[1-9]", h.groups["list"])), None)
     asked = (tf[0].groups["tf"] if tf else None) or symptoms.value("n", "gpu-requested")
     yield Finding(
             fixes=(Fix("list-gpus"),),
         certainty=Certainty.CERTAIN if present or visible or tf else Certainty.LIKELY,
         variant="mig" if symptoms.has("mig-words") else "",
         values={
-            "asked": asked if asked and asked != "0" else "a GPU index", "present": present or "fewer", "visible": "not set" if visible is None else visible or '""',
+            "asked": asked if asked and asked != "0" else option or "a GPU index", "present": present or "fewer", "visible": "not set" if visible is None else visible or '""',
         },
         refs=(
             *(hit.ref for hit in hits[:3]), *(variables.cite("CUDA_VISIBLE_DEVICES") if variables else ()), *(gpus.cite(*gpus.gpus[:4]) if gpus else ()),
-            *symptoms.cite("gpu-requested", most=2),
+            *symptoms.cite("gpu-requested", "ordinal-option", most=2),
         ),
     )
 
@@ -38,7 +40,7 @@ RULE = Rule(
     layer=Layer.CODE,
     severity=Severity.ERROR,
     check=check,
-    hides=("cuda-unavailable",),
+    hides=("cuda-unavailable", "config-forces-cpu"),
     see=("https://docs.pytorch.org/docs/stable/notes/cuda.html",),
     en=Text(
         title="The program asks for {asked}, which this process does not have (GPUs here: {present}; CUDA_VISIBLE_DEVICES: {visible})",

@@ -30,12 +30,12 @@ RULE = Rule(
     see=("https://docs.pytorch.org/docs/stable/notes/cuda.html", "https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html",),
     en=Text(
         title="The weights are on {on} while the input is on {input}",
-        why="The data was moved to the GPU; the layer that stopped has its weight on the CPU: {line}. Either the model was never moved, or this part escaped the move: layers in a plain Python list or dict (they need nn.ModuleList or nn.ModuleDict), a layer replaced after .to(device), or a bare tensor that neither .to() nor accelerator.prepare() moves.",
+        why="The data was moved to the GPU; the layer that stopped has its weight on the CPU{line:: *}. Either the model was never moved, or this part escaped the move: layers in a plain Python list or dict (they need nn.ModuleList or nn.ModuleDict), a layer replaced after .to(device), or a bare tensor that neither .to() nor accelerator.prepare() moves.",
         fix="Call model.to(device) after the model is complete (heads replaced, checkpoint loaded) and before the optimizer is built. Then look for what escaped: print([n for n, p in model.named_parameters() if p.device.type == 'cpu']); what is missing from this list altogether is not registered.",
     ),
     zh=Text(
         title="权重在 {on} 上，而输入在 {input} 上",
-        why="数据已移到 GPU，出错的那一层权重却在 CPU：{line}。要么模型根本没有移动，要么这一部分被漏掉了：层放在普通 Python 列表或字典里（应改用 nn.ModuleList 或 nn.ModuleDict）、在 .to(device) 之后又替换了某一层，或是裸张量（.to() 和 accelerator.prepare() 都不会移动它）。",
+        why="数据已移到 GPU，出错的那一层权重却在 CPU{line:：*}。要么模型根本没有移动，要么这一部分被漏掉了：层放在普通 Python 列表或字典里（应改用 nn.ModuleList 或 nn.ModuleDict）、在 .to(device) 之后又替换了某一层，或是裸张量（.to() 和 accelerator.prepare() 都不会移动它）。",
         fix="在模型完全建好（换好头部、加载完权重）之后、创建优化器之前调用 model.to(device)。再查漏网的部分：print([n for n, p in model.named_parameters() if p.device.type == 'cpu'])；列表里根本没出现的就是没有注册。",
     ),
     variants={

@@ -11,10 +11,15 @@ def check(mismatches: Mismatches | None, symptoms: Symptoms | None) -> Iterator[
     if symptoms and symptoms.has("empty-parameter-list"):
         yield Finding(certainty=Certainty.LIKELY, variant="empty", refs=symptoms.cite("empty-parameter-list"))
         return
-    listed = symptoms.cite("list-of-modules", "modules-appended", most=2) if symptoms else ()
+    none = symptoms.cite("parameters-empty", most=2) if symptoms else ()
+    if none:
+        yield Finding(certainty=Certainty.LIKELY, variant="empty", refs=(*none, *symptoms.cite("list-of-modules", "modules-appended", most=2)))  # type: ignore[union-attr]
+        return
+    listed = symptoms.cite("list-of-modules", "modules-appended", "plain-list-told", most=2) if symptoms else ()
     for found in mismatches.found if mismatches else ():
         slug, certainty = found.suspect
-        if listed and (slug == "model-not-moved" or found.odd in ("weight", "class weight", None)):
+        both = bool(symptoms and symptoms.has("list-of-modules") and (symptoms.has("modules-appended") or any("nn." in h.ref.quote for h in symptoms.seen("list-of-modules"))))
+        if listed and (both or slug == "model-not-moved" or found.odd in ("weight", "class weight", None)):
             yield Finding(certainty=Certainty.LIKELY, variant="listed", values={"line": listed[0].quote}, refs=(*found.raised.cite(), *listed))
             return
         if slug == "module-not-registered":
@@ -27,7 +32,7 @@ RULE = Rule(
     layer=Layer.CODE,
     severity=Severity.ERROR,
     check=check,
-    hides=("model-not-moved", "device-mismatch", "tensor-created-on-cpu",),
+    hides=("input-not-moved", "model-not-moved", "device-mismatch", "tensor-created-on-cpu",),
     see=("https://docs.pytorch.org/docs/stable/generated/torch.nn.ModuleList.html",),
     en=Text(
         title="Layers taken from a list or dict still have their weights on the CPU",

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from ongpu.facts.environment import Variables
+from ongpu.facts.intent import goes_on
 from ongpu.facts.nccl import NcclLog
 from ongpu.facts.symptoms import Symptoms
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
@@ -15,7 +16,13 @@ def check(nccl: NcclLog | None, symptoms: Symptoms | None, variables: Variables 
     odd = [i for i in (nccl.interfaces if nccl else ()) if i == "lo" or i.startswith(("docker", "br-", "virbr", "veth", "cni", "flannel", "tailscale", "wg", "lo"))]
     chosen_by_hand = symptoms.value("name", "nccl-interface-set") if symptoms else None
     garbage = tuple(h.ref for h in symptoms.seen("nccl-version-differs") if "is neither" in h.ref.quote) if symptoms and chosen_by_hand else ()
-    none = (*none, *garbage)
+    helps = symptoms.cite("ifname-told", most=2) if symptoms and symptoms.has("hang-words", "stands-still", "nccl-timeout-line", "nccl-unhandled") else ()
+    helps = helps or (symptoms.cite("ifname-told", most=2) if symptoms and symptoms.has("per-rank-launch") else ())
+    none = (*none, *garbage, *helps)
+    if symptoms and symptoms.has("nccl-init-complete") and not none and not refused and all("No device" in r.quote for r in infiniband):
+        return  # without InfiniBand NCCL takes sockets: the communicator was made
+    if refused and not none and all("[c10d]" in r.quote and "client socket" in r.quote for r in refused) and goes_on(symptoms):
+        return  # it tried again, and the run went on
     if not none and not refused and not infiniband:
         return
     setting = (variables.get("NCCL_SOCKET_IFNAME") if variables else None) or chosen_by_hand

@@ -14,6 +14,12 @@ def check(symptoms: Symptoms, nccl: NcclLog | None, gpus: Gpus | None, driver: D
     stuck = symptoms.cite("hang-words", most=2)
     direct = [t for t in (nccl.transports if nccl else ()) if t.startswith("P2P")]
     used = symptoms.cite("p2p-disable-used", most=2)
+    several = symptoms.has("several-gpus") or bool(gpus and (len(gpus.gpus) > 1))
+    zeros = symptoms.cite("copy-gives-zeros", most=2)
+    still = symptoms.cite("stands-still", "all-gpus-full", most=2) if symptoms.has("stands-still") else ()
+    if zeros and (several or symptoms.has("cuda-second-device")):
+        yield Finding(fixes=(Fix("nccl-p2p-off"),), certainty=Certainty.LIKELY, refs=(*zeros, *still, *used))
+        return
     busy = [g for g in gpus.gpus if (g.utilization or 0) >= 98] if gpus else []
     unsupported = any("broadband" in r.quote.lower() for r in failed)
     hangs = symptoms.has("nccl-timeout-line") or len(busy) >= 2 or bool(stuck)
@@ -21,6 +27,17 @@ def check(symptoms: Symptoms, nccl: NcclLog | None, gpus: Gpus | None, driver: D
     if unsupported:
         yield Finding(fixes=(Fix("nccl-p2p-off"),), variant="refused", refs=failed)
         return
+    if not failed and not used and still and several and symptoms.has("all-gpus-full") and not symptoms.has("nccl-timeout-line") and not direct:
+        yield Finding(
+            fixes=(Fix("nccl-p2p-off"),), certainty=Certainty.LIKELY if symptoms.has("no-p2p-cards") else Certainty.POSSIBLE, variant="still",
+            refs=(*still, *symptoms.cite("several-gpus", "no-p2p-cards", most=1)),
+        )
+        return
+    alone = symptoms.cite("one-rank-works", most=2)
+    if alone and not failed and not used and symptoms.has("no-p2p-cards") and not symptoms.has("nccl-timeout-line"):
+        yield Finding(fixes=(Fix("nccl-p2p-off"),), certainty=Certainty.LIKELY, variant="ranks", refs=(*alone, *symptoms.cite("no-p2p-cards", most=2)))
+        return
+    hangs = hangs or symptoms.has("stands-still")
     if not failed and not (used and hangs) and not (used and gpus and len(gpus.gpus) > 1) and not (direct and stuck):
         return
     yield Finding(
@@ -50,15 +67,42 @@ RULE = Rule(
         fix="NCCL_P2P_DISABLE=1 改走主机内存（较慢但正确）。再查 nvidia-smi topo -p2p r 和 CUDA 的 simpleP2P 示例；在物理机 BIOS 中关闭 IOMMU 或 ACS，更新驱动。",
     ),
     variants={
+        "ranks": (
+            Text(
+                title="One process runs, two stand still: the path between the cards (P2P) is the first suspect",
+                why="The program itself works, so what hangs is the first exchange between the ranks. On workstation and consumer cards an IOMMU or ACS, or missing "
+                "peer-to-peer, lets NCCL's direct copies hang without a message.",
+                fix="export NCCL_P2P_DISABLE=1 (or NCCL_P2P_LEVEL=NVL) and NCCL_DEBUG=INFO, and try again. If it runs: turn off IOMMU / ACS in the BIOS, update the "
+                "driver. If not: NCCL_IB_DISABLE=1, NCCL_SOCKET_IFNAME=lo on one machine, and py-spy dump on each rank.",
+            ),
+            Text(
+                title="单进程能跑、双进程卡住：首先怀疑显卡之间的直接通路（P2P）",
+                why="程序本身没问题，卡住的是各 rank 之间的第一次通信。工作站卡和消费级显卡遇到 IOMMU、ACS 或不支持 P2P 时，NCCL 的直接拷贝会无提示地卡住。",
+                fix="export NCCL_P2P_DISABLE=1（或 NCCL_P2P_LEVEL=NVL）并加 NCCL_DEBUG=INFO 再试。若能跑：在 BIOS 关闭 IOMMU / ACS，更新驱动。若不行：单机试 "
+                "NCCL_IB_DISABLE=1、NCCL_SOCKET_IFNAME=lo，并对每个 rank 用 py-spy dump。",
+            ),
+        ),
+        "still": (
+            Text(
+                title="Work on several GPUs stands still with the GPUs at 100 %: the path between the cards (P2P) is a likely cause",
+                why="100 % beside low power and no progress is NCCL's waiting kernel. Consumer and workstation cards behind an AMD or Intel IOMMU, or without peer-to-peer in the driver, hang this way; a rank that does not take part in a collective looks the same.",
+                fix="export NCCL_P2P_DISABLE=1 and try again (NCCL_DEBUG=INFO shows the transport). If it then runs: turn off IOMMU / ACS in the BIOS, update the driver. If it still hangs, a rank is missing: py-spy dump on each rank.",
+            ),
+            Text(
+                title="多卡任务停住而 GPU 显示 100 %：卡间直接通路（P2P）很可能有问题",
+                why="功耗低、没有进展却显示 100 %，是 NCCL 的等待内核。消费级和工作站卡在开启 AMD/Intel IOMMU 时，或驱动不支持 P2P 时会这样卡住；某个 rank 没有参加集合通信也是同样的现象。",
+                fix="export NCCL_P2P_DISABLE=1 再试（NCCL_DEBUG=INFO 可看到传输方式）。若能跑：在 BIOS 关闭 IOMMU / ACS，更新驱动。若仍卡住，则是缺了某个 rank：对每个 rank 用 py-spy dump。",
+            ),
+        ),
         "hang": (
             Text(
-                title="Multi-GPU work hangs on the direct path between the cards (P2P); NCCL_P2P_DISABLE=1 avoids it (driver {driver})",
+                title="Multi-GPU work hangs on the direct path between the cards (P2P); NCCL_P2P_DISABLE=1 avoids it{driver: (driver *)}",
                 why="The cards sit at 100 % in NCCL's waiting kernels while nothing advances; going through host memory works. A driver fault (some 560 releases), IOMMU or ACS, or cards without peer-to-peer are behind it.",
                 fix="Keep NCCL_P2P_DISABLE=1 for now; update the driver (570 or newer), turn off IOMMU or ACS in the BIOS, and check nvidia-smi topo -p2p r.",
             ),
             Text(
-                title="多卡任务卡在显卡之间的直接通路（P2P）上；NCCL_P2P_DISABLE=1 可绕开（驱动 {driver}）",
-                why="显卡在 NCCL 的等待内核里显示 100 % 利用率却没有进展；改走主机内存就正常。背后可能是驱动缺陷（560 的某些版本）、IOMMU 或 ACS，或显卡不支持 P2P。",
+                title="多卡任务卡在显卡之间的直接通路（P2P）上；NCCL_P2P_DISABLE=1 可绕开{driver:（驱动 *）}",
+                why="显卡在 NCCL 的等待 kernel 里显示 100 % 利用率却没有进展；改走主机内存就正常。背后可能是驱动缺陷（560 的某些版本）、IOMMU 或 ACS，或显卡不支持 P2P。",
                 fix="暂时保留 NCCL_P2P_DISABLE=1；把驱动升级到 570 或更新，在 BIOS 关闭 IOMMU 或 ACS，并查看 nvidia-smi topo -p2p r。",
             ),
         ),

@@ -10,8 +10,15 @@ from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
 def check(nccl: NcclLog | None, symptoms: Symptoms | None, traceback: Traceback | None, oom: OutOfMemory | None) -> Iterator[Finding]:
     said = symptoms.cite("nccl-timeout-line", most=3) if symptoms else ()
-    real = [r for r in said if _collective(r.quote)]
+    real = [r for r in said if _collective(r.quote) or (symptoms and "socket timeout" in r.quote.lower() and symptoms.has("per-rank-launch", "several-gpus"))]
     timeouts = nccl.timeouts if nccl else ()
+    uneven = symptoms.cite("uneven-ranks-told", most=2) if symptoms and symptoms.has("stands-still", "hang-words") and symptoms.has("several-gpus") else ()
+    if uneven and not timeouts and not real and oom is None and not (traceback and any(r.error for r in traceback.raised)):
+        yield Finding(
+            fixes=(Fix("find-missing-rank"),), certainty=Certainty.POSSIBLE, variant="told",
+            refs=(*uneven, *(symptoms.cite("stands-still", most=2) if symptoms else ())),
+        )
+        return
     if not timeouts and not real:
         return
     first = timeouts[0] if timeouts else None
@@ -54,6 +61,18 @@ RULE = Rule(
         fix="找出缺席的 rank：TORCH_NCCL_TRACE_BUFFER_SIZE=2000 加 TORCH_NCCL_DUMP_ON_TIMEOUT=1（flight recorder）、TORCH_DISTRIBUTED_DEBUG=DETAIL、在各 rank 上 py-spy dump。让所有 rank 都调用保存函数和 barrier，只有写文件归 rank 0；数据不均时用 Join 或 drop_last；确实耗时的工作才调大 init_process_group(timeout=timedelta(hours=2))。如果从一开始就不通，试 NCCL_P2P_DISABLE=1 和 NCCL_SOCKET_IFNAME。",
     ),
     variants={
+        "told": (
+            Text(
+                title="A job on several GPUs hangs in a collective: a rank seems not to take part",
+                why="all_reduce, barrier and the like return only when every rank has called them. Uneven numbers of batches, a collective or barrier inside \"if rank == 0\", an exception or early exit on one rank leave the others waiting, until the process group's timeout (10 or 30 minutes).",
+                fix="py-spy dump --pid on each rank shows which one is elsewhere; drop_last=True or the Join context for uneven inputs; every rank through the same collectives; TORCH_DISTRIBUTED_DEBUG=DETAIL and NCCL_DEBUG=INFO. If all ranks stand in the same collective, try NCCL_P2P_DISABLE=1.",
+            ),
+            Text(
+                title="多卡任务卡在集合通信里：似乎有 rank 没有参加",
+                why="all_reduce、barrier 等要所有 rank 都调用才返回。batch 数不一致、集合通信或 barrier 写在 “if rank == 0” 里、某个 rank 抛异常或提前退出，其余 rank 就会一直等，直到进程组超时（10 或 30 分钟）。",
+                fix="对每个 rank 用 py-spy dump --pid 看哪个停在别处；输入不均时用 drop_last=True 或 Join 上下文；保证所有 rank 走相同的集合通信；设 TORCH_DISTRIBUTED_DEBUG=DETAIL 和 NCCL_DEBUG=INFO。若所有 rank 都停在同一处，试 NCCL_P2P_DISABLE=1。",
+            ),
+        ),
         "store": (
             Text(
                 title="The ranks did not find each other in time: the process group could not be initialised",

@@ -17,6 +17,13 @@ def check(nccl: NcclLog | None, symptoms: Symptoms | None, packages: Packages | 
     conflict = [c for c in (packages.conflicts if packages else ()) if "nccl" in c]
     if symptoms and symptoms.has("nccl-interface-set") and len(versions) < 2 and not symbol and not conflict:
         return  # an interface that does not exist gives the same garbled address
+    shown = {h.groups["v"]: h for h in symptoms.seen("nccl-version-told")} if symptoms and symptoms.has("nccl-unhandled", "nccl-connect", "stands-still") else {}
+    if not said and len(versions) < 2 and not conflict and len(shown) > 1:
+        yield Finding(
+            fixes=(Fix("nccl-versions"),), certainty=Certainty.LIKELY, values={"versions": list(shown), "symbol": "?"},
+            refs=tuple(h.ref for h in shown.values())[:6],
+        )
+        return
     if not said and len(versions) < 2 and not conflict:
         return
     found = [f"{p.name} {p.version}" for p in wheels]
@@ -28,6 +35,7 @@ def check(nccl: NcclLog | None, symptoms: Symptoms | None, packages: Packages | 
         refs=(
             *(hit.ref for hit in said[:3]), *(nccl.version_lines[:4] if nccl and len(versions) > 1 else ()),
             *(p.ref for p in wheels if p.ref), *(symptoms.cite("nccl-wheel", most=8) if symptoms else ()),
+            *(symptoms.cite("nccl-so-file", most=4) if symptoms else ()),
         ),
     )
 

@@ -4,22 +4,25 @@ from collections.abc import Iterator
 
 from ongpu.facts.code import Traceback, TrainingLog
 from ongpu.facts.hardware import Gpus
+from ongpu.facts.intent import goes_on
 from ongpu.facts.symptoms import Symptoms
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 
 def check(symptoms: Symptoms, traceback: Traceback | None, gpus: Gpus | None, log: TrainingLog | None) -> Iterator[Finding]:
     hint = symptoms.cite("tf32-off", most=2)
-    off = symptoms.cite("precision-off", most=2)
+    off = symptoms.cite("precision-off", "amp-off-told", most=2)
     idle = symptoms.cite("tensor-pipe-idle", most=2)
     failed = traceback is not None and any(r.error for r in traceback.raised)
-    slow = symptoms.has("slow-words", "low-utilization")
+    slow = symptoms.has("slow-words", "low-utilization") or (symptoms.has("newer-tensor-cards") and symptoms.has("amp-off-told"))
+    slow = slow or symptoms.has("gpu-slower-told", "tensor-pipe-idle")
     busy = bool(gpus and any((g.utilization or 0) >= 85 for g in gpus.gpus))
     if not hint and not idle and not (off and (slow or busy or (log and log.speeds))):
         return
-    quiet = failed
+    complained = off or idle or busy or symptoms.has("slow-told-plainly", "low-utilization")
+    quiet = failed or (not complained and goes_on(symptoms))
     yield Finding(
-        certainty=Certainty.LIKELY if (idle or (off and busy) or (hint and not failed)) else Certainty.POSSIBLE,
+        certainty=Certainty.LIKELY if (idle or (off and (busy or symptoms.has("newer-tensor-cards"))) or (hint and not failed)) else Certainty.POSSIBLE,
         severity=Severity.NOTE if quiet else None,
         values={"card": symptoms.value("card", "tf32-off") or (gpus.all_names()[0] if gpus and gpus.all_names() else "this GPU")},
         refs=(*hint, *off, *idle, *(gpus.refs[:2] if gpus and busy else ())),

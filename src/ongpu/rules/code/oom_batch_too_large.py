@@ -57,7 +57,7 @@ RULE = Rule(
     en=Text(
         title="The GPU's memory is exhausted during a step",
         why="The message holds no figures that point elsewhere. What one step computes (batch, image size, sequence length) usually decides; the model's own weights, graphs kept over steps, and other processes on the card are the alternatives: nvidia-smi before the start and torch.cuda.memory_summary() tell them apart.",
-        fix="Lower the batch size (darknet: more subdivisions; Trainer: per_device_train_batch_size) and make up for it with gradient accumulation; lower resolution or sequence length; use mixed precision (autocast, bf16) and activation checkpointing. If it happens from the first step with a batch of 1, the model itself is too large.",
+        fix="Lower the batch size (darknet: more subdivisions; Trainer: per_device_train_batch_size) and make up for it with gradient accumulation; lower resolution or sequence length; use mixed precision (autocast, bf16) and activation checkpointing. If it happens from the first step with a batch of 1, the model itself is too large; if much more is reserved than allocated, set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
     ),
     zh=Text(
         title="GPU 显存在某一步中耗尽",
@@ -79,13 +79,13 @@ RULE = Rule(
         ),
         "figures": (
             Text(
-                title="GPU {gpu} ({total}) is full of this program's own tensors: {allocated} in use, and {wanted} more was asked for",
-                why="Allocated, reserved and free memory add up to the card, so nobody else holds it, and what is reserved without use ({idle}) would not help much. What a step computes (batch, image size, sequence length) does not fit beside the model. If the first steps pass and memory rises from step to step, look for graphs or outputs that are kept.",
+                title="GPU {gpu} ({total}) is full of this program's own tensors: {allocated:* in use, and }{wanted} more was asked for",
+                why="Allocated, reserved and free memory add up to the card, so nobody else holds it, and what is reserved without use{idle: (*)} would not help much. What a step computes (batch, image size, sequence length) does not fit beside the model. If the first steps pass and memory rises from step to step, look for graphs or outputs that are kept.",
                 fix="Lower the batch size and make up for it with gradient accumulation; lower resolution or sequence length; use mixed precision (autocast, bf16) and activation checkpointing. With a batch of 1 failing too, the model is too large for the card.",
             ),
             Text(
-                title="GPU {gpu}（{total}）被本程序自己的张量占满：已用 {allocated}，还要再申请 {wanted}",
-                why="已分配、已保留与空闲相加正好是整张卡，说明没有别人占用；保留而未用的部分（{idle}）也帮不上多少。单步计算（batch、图像尺寸、序列长度）加上模型放不下。如果前几步能过、显存逐步上涨，则要查被保留的计算图或输出。",
+                title="GPU {gpu}（{total}）被本程序自己的张量占满：{allocated:已用 *，}还要再申请 {wanted}",
+                why="已分配、已保留与空闲相加正好是整张卡，说明没有别人占用；保留而未用的部分{idle:（*）}也帮不上多少。单步计算（batch、图像尺寸、序列长度）加上模型放不下。如果前几步能过、显存逐步上涨，则要查被保留的计算图或输出。",
                 fix="减小 batch，用梯度累积补偿；降低分辨率或序列长度；使用混合精度（autocast、bf16）和激活检查点。如果 batch 为 1 也失败，则模型对这张卡太大。",
             ),
         ),

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ongpu.facts.code import OutOfMemory, Traceback
 from ongpu.facts.hardware import Gpus
-from ongpu.facts.memory import first_gpu_crowd, suspect, uneven_first
+from ongpu.facts.memory import first_gpu_crowd, same_on_first, suspect, uneven_first
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.system import Processes
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
@@ -31,6 +31,22 @@ def check(
             refs=tuple(p.ref for p in uneven[:6] if p.ref),
         )
         return
+    same = same_on_first(processes)
+    if same:
+        yield Finding(
+            certainty=Certainty.LIKELY, variant="contexts", severity=None if oom else Severity.WARNING,
+            values={"number": len(same), "pids": [p.pid for p in same][:8], "each": same[0].memory or "?", "gpu": same[0].gpu},
+            refs=tuple(p.ref for p in same[:6] if p.ref),
+        )
+        return
+    told = symptoms.cite("first-gpu-told", most=3) if symptoms else ()
+    if told and symptoms and not symptoms.has("dataparallel", "nccl-duplicate-gpu", "harmless-p2p-no") and not (gpus and len(gpus.gpus) == 1):
+        yield Finding(
+            certainty=Certainty.LIKELY if oom or symptoms.has("per-rank-launch", "torch-load-line") else Certainty.POSSIBLE, variant="told",
+            severity=None if oom else Severity.WARNING,
+            refs=(*told, *symptoms.cite("gpu-sizes-told", "torch-load-line", "per-rank-launch", most=2), *((oom.errors[0].ref,) if oom else ())),
+        )
+        return
     if oom:
         slug, certainty, error = suspect(oom, traceback, None, processes, gpus)
         if slug == "oom-first-gpu-imbalance":
@@ -55,6 +71,18 @@ RULE = Rule(
         fix="改用 DistributedDataParallel（torchrun，每卡一个进程）；或在被包装的模块内部计算损失，只汇集标量。",
     ),
     variants={
+        "told": (
+            Text(
+                title="GPU 0 is told to hold more than the other GPUs",
+                why="In a job with one process a GPU the first card fills up when other ranks touch it: a CUDA context opened before torch.cuda.set_device, a checkpoint restored by torch.load without map_location, a bare .cuda(), or work that rank 0 alone does (evaluation, logging, gathered outputs). With nn.DataParallel it carries the gathered outputs and the loss.",
+                fix="torch.cuda.set_device(local_rank) before anything touches CUDA (or CUDA_VISIBLE_DEVICES for each process); torch.load(path, map_location=f'cuda:{{local_rank}}') or 'cpu'; DistributedDataParallel in place of DataParallel. The process table of nvidia-smi shows which PIDs sit on GPU 0.",
+            ),
+            Text(
+                title="GPU 0 占用的显存比其他 GPU 多",
+                why="每卡一个进程的任务里，其他 rank 碰到了第一块卡就会这样：在 torch.cuda.set_device 之前创建了 CUDA 上下文、torch.load 没写 map_location、裸 .cuda()，或只有 rank 0 做的工作（评估、日志、汇集输出）。用 nn.DataParallel 时，汇集的输出和损失都在第一块卡上。",
+                fix="在接触 CUDA 之前先 torch.cuda.set_device(local_rank)（或给每个进程设 CUDA_VISIBLE_DEVICES）；torch.load(path, map_location=f'cuda:{{local_rank}}') 或 'cpu'；用 DistributedDataParallel 代替 DataParallel。nvidia-smi 的进程表能看出哪些 PID 在 GPU 0 上。",
+            ),
+        ),
         "one": (
             Text(
                 title="GPU {gpu} carries {first} MiB, the other GPUs of the same process (PID {pid}) {others} MiB",

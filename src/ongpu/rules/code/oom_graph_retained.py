@@ -15,16 +15,23 @@ def check(
     symptoms: Symptoms | None,
 ) -> Iterator[Finding]:
     course = growth(log)
-    told = symptoms.cite("grows-words") if symptoms else ()
-    code = symptoms.cite("retain-graph", "diff-adds-item", most=3) if symptoms else ()
+    grows = symptoms.cite("memory-grows-told", most=3) if symptoms else ()
+    told = (*grows, *(symptoms.cite("grows-words") if symptoms else ()))
+    code = symptoms.cite("retain-graph", "loss-kept-code", "diff-adds-item", most=3) if symptoms else ()
     if oom:
         slug, certainty, _ = suspect(oom, traceback, log, processes, gpus)
         if slug not in ("oom-graph-retained", "oom-batch-too-large", "oom-fragmentation", "oom-eval-with-grad") or not (course or told or code):
             return
         if slug != "oom-graph-retained":
             certainty = Certainty.LIKELY if code or told else Certainty.POSSIBLE
+        late = symptoms.cite("steady-oom-words", most=2) if symptoms else ()
+        told = (*told, *late) if told else told
     elif course and log and len(log.memory()) >= 4:
         certainty = Certainty.POSSIBLE
+    elif grows and traceback_free(traceback):
+        certainty = Certainty.LIKELY
+    elif symptoms and symptoms.has("loss-kept-code") and symptoms.has("ram-grows-told") and traceback_free(traceback):
+        certainty, told = Certainty.LIKELY, symptoms.cite("ram-grows-told", most=2)
     else:
         return
     lines = log.memory() if log and course else ()
@@ -35,6 +42,11 @@ def check(
         values={"first": f"{course[0]:.2f}" if course else "?", "last": f"{course[1]:.2f}" if course else "?", "number": len(lines)},
         refs=(*(s.ref for s in (*lines[:2], *lines[-2:])), *code, *told, *((oom.errors[0].ref,) if oom else ())),
     )
+
+
+def traceback_free(traceback: Traceback | None) -> bool:
+    """Whether no exception was shown: with one, its own rule speaks."""
+    return traceback is None or not any(r.error for r in traceback.raised)
 
 
 RULE = Rule(

@@ -55,12 +55,12 @@ RULE = Rule(
     hides=("cublas-init-failed", "cudnn-execution-failed", "oom-fragmentation",),
     see=("https://huggingface.co/docs/transformers/model_memory_anatomy", "https://docs.pytorch.org/docs/stable/notes/faq.html",),
     en=Text(
-        title="The model itself does not fit on GPU {gpu} ({total}): memory ran out while it was loaded or built, with {allocated} in use",
+        title="The model itself does not fit on GPU {gpu} ({total}): memory ran out while it was loaded or built{allocated:, with * in use}",
         why="Weights need 4 bytes a parameter in float32 and 2 in float16 or bfloat16 (7e9 parameters: 26 GiB or 13 GiB); training adds a gradient and, with Adam, two float32 states (about 16 bytes a parameter). A smaller batch does not help.",
         fix="Load in half precision (torch_dtype=torch.bfloat16; the default is float32), quantise (8-bit or 4-bit, GGUF Q4), offload (device_map='auto', --cpu-offload, fewer -ngl layers), train adapters (LoRA) or shard over GPUs (FSDP, ZeRO-3, tensor parallel), or take a smaller model.",
     ),
     zh=Text(
-        title="模型本身放不进 GPU {gpu}（{total}）：加载或构建时显存就耗尽了，已用 {allocated}",
+        title="模型本身放不进 GPU {gpu}（{total}）：加载或构建时显存就耗尽了{allocated:，已用 *}",
         why="权重在 float32 下每参数 4 字节，float16 或 bfloat16 为 2 字节（70 亿参数：26 GiB 或 13 GiB）；训练还要加梯度，Adam 再加两份 float32 状态（每参数约 16 字节）。减小 batch 没有用。",
         fix="用半精度加载（torch_dtype=torch.bfloat16；默认是 float32），量化（8 位或 4 位、GGUF Q4），卸载（device_map='auto'、--cpu-offload、减少 -ngl 层数），只训练适配器（LoRA），或分片到多卡（FSDP、ZeRO-3、张量并行），或换小模型。",
     ),
@@ -91,12 +91,12 @@ RULE = Rule(
         ),
         "kv": (
             Text(
-                title="No room is left for the KV cache beside the weights (available: {available}, needed: {wanted})",
+                title="No room is left for the KV cache beside the weights{available: (available: *)}{wanted: (needed: *)}",
                 why="vLLM loads the weights, profiles one pass, and gives the rest of gpu_memory_utilization x card to the KV cache. What is left cannot hold even one sequence of the model's maximum length.",
                 fix="Lower --max-model-len (and --max-num-seqs), raise --gpu-memory-utilization (0.95), use --kv-cache-dtype fp8 or a quantised model, or --tensor-parallel-size over more GPUs.",
             ),
             Text(
-                title="权重之外没有空间放 KV cache（可用 {available}，需要 {wanted}）",
+                title="权重之外没有空间放 KV cache{available:（可用 *）}{wanted:（需要 *）}",
                 why="vLLM 先加载权重、试跑一次，再把 gpu_memory_utilization × 显存的剩余部分给 KV cache。剩余空间连一条最大长度的序列都放不下。",
                 fix="减小 --max-model-len（和 --max-num-seqs），提高 --gpu-memory-utilization（0.95），使用 --kv-cache-dtype fp8 或量化模型，或用 --tensor-parallel-size 分到更多 GPU。",
             ),

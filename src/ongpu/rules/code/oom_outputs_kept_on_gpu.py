@@ -14,17 +14,18 @@ def check(
     oom: OutOfMemory, traceback: Traceback | None, log: TrainingLog | None, processes: Processes | None, gpus: Gpus | None, symptoms: Symptoms | None,
 ) -> Iterator[Finding]:
     slug, certainty, error = suspect(oom, traceback, log, processes, gpus)
-    kept = symptoms.cite("outputs-kept", "diff-adds-cpu", most=3) if symptoms else ()
+    kept = symptoms.cite("outputs-kept", "outputs-kept-told", "diff-adds-cpu", most=3) if symptoms else ()
     if slug in ("oom-batch-too-large", "oom-eval-with-grad", "oom-graph-retained", "oom-fragmentation") and kept:
         certainty = Certainty.LIKELY
     elif slug != "oom-outputs-kept-on-gpu":
         return
     trainer = traceback is not None and any(r.through("transformers/trainer", "nested_concat") for r in traceback.raised)
     raised = next((r for r in traceback.raised if r.frames), None) if traceback else None
+    joins = raised.through("cat(", "concat", "append(", "gather") if raised else None
     yield Finding(
         certainty=certainty, variant="trainer" if trainer else "",
-        values={"line": raised.own()[-1].code if raised and raised.own() else "?"},
-        refs=(error.ref, *kept[:2], *(raised.cite() if raised else ())),
+        values={"line": joins.code if joins else raised.own()[-1].code if raised and raised.own() else "?"},
+        refs=(error.ref, *kept[:2], *((joins.ref,) if joins else ()), *(raised.cite() if raised else ())),
     )
 
 
@@ -37,12 +38,12 @@ RULE = Rule(
     see=("https://huggingface.co/docs/transformers/main_classes/trainer",),
     en=Text(
         title="The outputs of all batches are collected on the GPU",
-        why="Predictions, logits or features of each batch are appended to a list or concatenated while they still lie on the GPU, so memory grows with the data set: {line}",
+        why="Predictions, logits or features of each batch are appended to a list or concatenated while they still lie on the GPU, so memory grows with the data set{line:: *|.}",
         fix="Move them to the host as they come: outputs.append(out.detach().cpu()); reduce them first (argmax); run the loop under torch.no_grad().",
     ),
     zh=Text(
         title="所有 batch 的输出都累积在 GPU 上",
-        why="每个 batch 的预测、logits 或特征在仍位于 GPU 时就被加入列表或拼接，显存随数据集增长：{line}",
+        why="每个 batch 的预测、logits 或特征在仍位于 GPU 时就被加入列表或拼接，显存随数据集增长{line:：*|。}",
         fix="随算随移到主机：outputs.append(out.detach().cpu())；先做归约（argmax）；循环放在 torch.no_grad() 下。",
     ),
     variants={

@@ -9,12 +9,14 @@ from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 def check(mismatches: Mismatches | None, symptoms: Symptoms | None) -> Iterator[Finding]:
     found = next((m for m in mismatches.found if m.suspect[0] == "optimizer-before-move"), None) if mismatches else None
-    near = symptoms.cite("optimizer-load", "optimizer-step-line", most=3) if symptoms else ()
+    near = symptoms.cite("optimizer-load", "optimizer-load-told", "optimizer-step-line", most=3) if symptoms else ()
+    shown = symptoms.cite("optimizer-state-cpu", "device-cuda-shown", most=2) if symptoms and symptoms.has("device-cuda-shown") else ()
     if not found and mismatches and near:
         found = next((m for m in mismatches.found if m.odd is None and not m.two_gpus), None)
-    if not found and not (symptoms and symptoms.has("optimizer-state-device")):
+    shown = shown if symptoms and symptoms.has("optimizer-state-cpu") else ()
+    if not found and not shown and not (symptoms and symptoms.has("optimizer-state-device")):
         return
-    refs = (*(found.raised.cite() if found else ()), *(symptoms.cite("optimizer-state-device") if symptoms else ()), *near)
+    refs = (*shown, *(found.raised.cite() if found else ()), *(symptoms.cite("optimizer-state-device") if symptoms else ()), *near)
     frame = found.raised.through("/optim/", "optim\\") if found else None
     capturable = bool(found and "capturable" in found.raised.message)
     name = frame.file.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".py") if frame else ""

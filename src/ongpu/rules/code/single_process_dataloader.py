@@ -4,22 +4,23 @@ from collections.abc import Iterator
 
 from ongpu.facts.code import Traceback, TrainingLog
 from ongpu.facts.hardware import Gpus
+from ongpu.facts.intent import goes_on
 from ongpu.facts.symptoms import Symptoms
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 
 def check(symptoms: Symptoms, traceback: Traceback | None, log: TrainingLog | None, gpus: Gpus | None) -> Iterator[Finding]:
     warned = symptoms.cite("many-workers-warning", most=2)
-    setting = symptoms.cite("few-workers", "loader-without-workers", most=2)
+    setting = symptoms.cite("few-workers", "loader-without-workers", "default-workers", most=2)
     if not warned and not setting:
         return
     failed = traceback is not None and any(r.error for r in traceback.raised)
-    slow = symptoms.has("slow-words", "low-utilization") or (log is not None and (log.data_share() or 0) > 0.3)
+    slow = symptoms.has("slow-words", "low-utilization", "gpu-idles-told", "pauses-words", "data-slow-words") or (log is not None and (log.data_share() or 0) > 0.3)
     if not warned and not slow:
         return
     yield Finding(
         certainty=Certainty.LIKELY if slow and not failed else Certainty.POSSIBLE,
-        severity=Severity.NOTE if failed or (not slow and not setting and _busy(gpus)) else None,
+        severity=Severity.NOTE if failed or (not set(setting) - set(warned) and ((not slow and _busy(gpus)) or (goes_on(symptoms) and not symptoms.has("low-utilization")))) else None,
         values={"number": symptoms.value("try", "many-workers-warning") or "the number of CPU cores"}, refs=(*warned, *setting, *symptoms.cite("low-utilization", most=1)),
     )
 

@@ -1,5 +1,6 @@
 """The program waits for the GPU at every step."""
 
+import re
 from collections.abc import Iterator
 
 from ongpu.facts.code import Traceback
@@ -11,8 +12,13 @@ def check(symptoms: Symptoms, traceback: Traceback | None) -> Iterator[Finding]:
     warned = symptoms.cite("sync-debug", most=2)
     callback = symptoms.cite("sync-callback", most=2)
     profile = [h for h in symptoms.seen("sync-profile") if 25 <= float(h.groups.get("share", "0")) <= 100]
+    profile += [h for h in symptoms.seen("py-spy-sync") if 25 <= float(h.groups["share"]) <= 100]
     failed = traceback is not None and any(r.error for r in traceback.raised)
-    code = symptoms.cite("sync-code", "sync-line", most=3) if symptoms.has("slow-words") and not failed else ()
+    code = symptoms.cite("sync-code", "sync-line", most=3) if symptoms.has("slow-words", "sync-told", "gpu-idles-told") and not failed else ()
+    plain = bool(code) or symptoms.has("diff-drops-sync") or any(re.search("slow|idle|stall|faster|慢", r.quote) for r in symptoms.cite("item-each-step"))
+    told = symptoms.cite("sync-told", "item-each-step", most=2) if not failed else ()
+    if told and (symptoms.has("item-each-step", "sync-code", "sync-line") or symptoms.has("slow-words")):
+        code = (*told, *code)
     removed = symptoms.cite("diff-drops-sync", most=2)
     if code or removed:
         code = (*removed, *code)
@@ -20,7 +26,7 @@ def check(symptoms: Symptoms, traceback: Traceback | None) -> Iterator[Finding]:
         return
     what = profile[0].groups.get("what") if profile else symptoms.value("what", "sync-callback" if callback else "sync-code")
     yield Finding(
-        certainty=Certainty.LIKELY if warned or profile or callback or (code and not failed) else Certainty.POSSIBLE,
+        certainty=Certainty.LIKELY if warned or profile or callback or (code and not failed and (plain or symptoms.has("sync-told"))) else Certainty.POSSIBLE,
         severity=Severity.NOTE if failed else None,
         variant="profile" if profile else "callback" if callback else "",
         values={"what": what or ".item(), .cpu() or a copy", "share": profile[0].groups["share"] if profile else "?"},

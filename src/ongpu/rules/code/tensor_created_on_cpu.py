@@ -2,14 +2,22 @@
 
 from collections.abc import Iterator
 
-from ongpu.facts.mismatch import Mismatches
+from ongpu.facts.mismatch import Mismatch, Mismatches
 from ongpu.facts.symptoms import Symptoms
-from ongpu.model import Finding, Layer, Rule, Severity, Text
+from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 
-def check(mismatches: Mismatches, symptoms: Symptoms | None) -> Iterator[Finding]:
-    made = symptoms.cite("makes-tensor", most=3) if symptoms else ()
+def check(mismatches: Mismatches | None, symptoms: Symptoms | None) -> Iterator[Finding]:
+    made = symptoms.cite("makes-tensor", "device-passed-told", most=3) if symptoms else ()
     printed = symptoms.cite("prints-device", most=3) if symptoms else ()
+    if mismatches is None:
+        told = symptoms.cite("device-passed-told", most=3) if symptoms else ()
+        if told and symptoms and not symptoms.has("gpu-not-seen"):
+            yield Finding(
+                certainty=Certainty.LIKELY if printed else Certainty.POSSIBLE,
+                values={"what": "tensor", "on": "cpu", "line": told[0].quote}, refs=(*told, *printed, *made),
+            )
+        return
     for found in mismatches.found:
         slug, certainty = found.suspect
         if slug != "tensor-created-on-cpu" and not (slug == "device-mismatch" and made and found.odd not in ("lengths", "generator") and not found.two_gpus):
@@ -19,10 +27,17 @@ def check(mismatches: Mismatches, symptoms: Symptoms | None) -> Iterator[Finding
         yield Finding(
             certainty=certainty,
             variant=variant,
-            values={"what": what, "on": "cpu" if "cpu" in (found.odd_on, found.other_on) else found.odd_on or "cpu", "line": found.line or "?"},
+            values={"what": what, "on": "cpu" if "cpu" in (found.odd_on, found.other_on) else found.odd_on or "cpu", "line": _place(found) or "?"},
             refs=(*found.raised.cite(), *made, *printed),
         )
         return
+
+
+def _place(found: Mismatch) -> str:
+    """The user's own line where it happened, with its file."""
+    own = found.raised.own()
+    name = own[-1].file.replace("\\", "/").rsplit("/", 1)[-1] if own else ""
+    return f"{found.line} ({name}:{own[-1].line})" if own and found.line else found.line
 
 
 RULE = Rule(
@@ -34,12 +49,12 @@ RULE = Rule(
     see=("https://docs.pytorch.org/docs/stable/notes/cuda.html", "https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.register_buffer",),
     en=Text(
         title="A {what} that the code makes itself is on {on}, while the rest is on the GPU",
-        why="torch.zeros, arange, tensor, from_numpy and the like make tensors on the CPU unless they are told a device; .to() on the model moves parameters and buffers only. Here it meets GPU tensors: {line}",
+        why="torch.zeros, arange, tensor, from_numpy and the like make tensors on the CPU unless they are told a device; .to() on the model moves parameters and buffers only. Here it meets GPU tensors{line:: *|.}",
         fix="Make it where it is used: torch.zeros(n, device=x.device), torch.zeros_like(x), x.new_zeros(n); move NumPy results with torch.from_numpy(a).to(x.device); constants of a module belong in register_buffer. Class weights of a loss: criterion.to(device).",
     ),
     zh=Text(
         title="代码自己创建的 {what} 在 {on} 上，其余张量在 GPU 上",
-        why="torch.zeros、arange、tensor、from_numpy 等不指定设备时都建在 CPU；对模型调用 .to() 只移动参数和 buffer。它在这里遇上了 GPU 张量：{line}",
+        why="torch.zeros、arange、tensor、from_numpy 等不指定设备时都建在 CPU；对模型调用 .to() 只移动参数和 buffer。它在这里遇上了 GPU 张量{line:：*|。}",
         fix="在使用处的设备上创建：torch.zeros(n, device=x.device)、torch.zeros_like(x)、x.new_zeros(n)；NumPy 结果用 torch.from_numpy(a).to(x.device)；模块里的常量用 register_buffer。损失的类别权重：criterion.to(device)。",
     ),
     variants={

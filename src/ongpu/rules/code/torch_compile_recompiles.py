@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from ongpu.facts.symptoms import Symptoms
-from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
+from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text, Words
 
 
 def check(symptoms: Symptoms) -> Iterator[Finding]:
@@ -11,14 +11,17 @@ def check(symptoms: Symptoms) -> Iterator[Finding]:
     again = symptoms.seen("dynamo-recompile")
     graphs = symptoms.cite("cudagraph-sizes", most=2)
     sizes = [r for r in graphs if "skipping" not in r.quote.lower()]
+    told = symptoms.cite("recompile-told", most=2) if symptoms.has("compile-words") and (symptoms.has("slow-words", "new-size-slow", "shapes-vary") or any("triggered" in h.ref.quote for h in symptoms.seen("recompile-told"))) else ()
+    if told and not limit and len(again) < 3:
+        sizes = list(told)
     if not limit and len(again) < 3 and not sizes:
         return
     yield Finding(
             fixes=(Fix("recompile-log"),),
         certainty=Certainty.CERTAIN if limit else Certainty.LIKELY,
         values={
-            "function": symptoms.value("fn", "dynamo-function", "dynamo-recompile") or "a compiled function",
-            "reason": symptoms.value("why", "dynamo-reason") or symptoms.value("mismatch", "dynamo-reason") or "see the guard that failed",
+            "function": symptoms.value("fn", "dynamo-function", "dynamo-recompile") or Words("a compiled function", "某个已编译的函数"),
+            "reason": symptoms.value("why", "dynamo-reason") or symptoms.value("mismatch", "dynamo-reason") or Words("see the guard that failed", "见失败的守卫条件"),
             "limit": symptoms.value("n", "dynamo-limit") or "8",
         },
         refs=(*symptoms.cite("dynamo-limit", "dynamo-function", "dynamo-reason", most=2), *symptoms.cite("dynamo-recompile", most=2), *sizes),

@@ -25,12 +25,18 @@ def check(symptoms: Symptoms | None, gpus: Gpus | None, times: Comparisons | Non
     hint = symptoms.value("gpu", "low-utilization")
     low = (max(shown) if shown else int(hint) if hint else 100) <= 35
     rl = symptoms.cite("sb3-on-gpu", most=3)
-    slower = symptoms.cite("slower-than-cpu", most=2)
-    small = symptoms.cite("small-words", most=2)
-    if not (warned or (low and rl) or (slower and (small or low)) or (low and small)):
+    slower = symptoms.cite("slower-than-cpu", "gpu-slower-told", most=2)
+    small = symptoms.cite("small-words", "tiny-work", most=2)
+    idle = symptoms.has("gpu-idles-told") and not symptoms.has("data-slow-words", "pauses-words", "gpu-not-seen")
+    if slower and symptoms.has("conv-slow-told") and not any("cpu" in ref.quote.lower() for ref in slower):
+        return
+    if slower and not (small or low) and symptoms.has("gpu-not-seen", "precision-off", "conv-slow-told"):
+        return
+    certain = bool((slower and times) or warned or (low and rl) or (slower and (small or low)) or (low and symptoms.has("small-words")))
+    if not (certain or slower or (idle and symptoms.has("small-words"))):
         return
     yield Finding(
-        certainty=Certainty.LIKELY,
+        certainty=Certainty.LIKELY if certain else Certainty.POSSIBLE,
         variant="rl" if rl else "",
         values={"gpu": max(shown) if shown else hint or "?", "grid": symptoms.value("grid", "small-on-gpu") or "?"},
         refs=(*warned, *rl, *slower, *small, *(gpus.refs[:2] if gpus and low else ())),
@@ -44,13 +50,13 @@ RULE = Rule(
     check=check,
     see=("https://docs.nvidia.com/deeplearning/performance/dl-performance-gpu-background/index.html", "https://github.com/DLR-RM/stable-baselines3/issues/849",),
     en=Text(
-        title="Too little work in each step: a GPU cannot be faster here (utilization {gpu} %)",
-        why="Each kernel launch costs some microseconds and each copy more. With a small network, a small batch or few threads (grid size {grid}) the GPU is done before the next launch arrives, and the CPU does the rest. The GPU is used; it is not at fault.",
+        title="Too little work in each step: a GPU cannot be faster here{gpu: (utilization * %)}",
+        why="Each kernel launch costs some microseconds and each copy more. With a small network, a small batch or few threads {grid:(grid size *) }the GPU is done before the next launch arrives, and the CPU does the rest. The GPU is used; it is not at fault.",
         fix="Give it more per step: a larger batch, several steps fused (torch.compile, CUDA graphs, steps_per_execution), the data kept on the GPU, larger grids; or stay on the CPU for a model this small.",
     ),
     zh=Text(
-        title="每步工作量太小：GPU 在这里快不起来（利用率 {gpu} %）",
-        why="每次内核发射要几微秒，拷贝更久。网络小、batch 小或线程少（grid size {grid}）时，GPU 在下一次发射到来前就做完了，其余时间都是 CPU 的。GPU 确实在用，没有故障。",
+        title="每步工作量太小：GPU 在这里快不起来{gpu:（利用率 * %）}",
+        why="每次 kernel 发射要几微秒，拷贝更久。网络小、batch 小或线程少{grid:（grid size *）}时，GPU 在下一次发射到来前就做完了，其余时间都是 CPU 的。GPU 确实在用，没有故障。",
         fix="让每步做更多：增大 batch，把多步合并（torch.compile、CUDA graphs、steps_per_execution），数据常驻 GPU，增大 grid；模型这么小也可以直接用 CPU。",
     ),
     variants={
@@ -62,18 +68,18 @@ RULE = Rule(
             ),
             Text(
                 title="同样的工作在 GPU 上要花 CPU 的 {ratio} 倍时间：每次调用的工作量太小",
-                why="每次内核发射和拷贝都有固定开销（微秒到毫秒）；网络小、batch 为 1 或数据只有几 kB 时，这部分开销超过计算。最初几次调用还包含启动开销（上下文、cuDNN 搜索、编译）：测量时应去掉，并做同步。",
+                why="每次 kernel 发射和拷贝都有固定开销（微秒到毫秒）；网络小、batch 为 1 或数据只有几 kB 时，这部分开销超过计算。最初几次调用还包含启动开销（上下文、cuDNN 搜索、编译）：测量时应去掉，并做同步。",
                 fix="这么小的模型直接用 CPU，或让 GPU 每次做更多：增大 batch、一次调用完成多个预测、同时跑多个环境、tf.function / torch.compile 或 CUDA graphs、数据常驻 GPU。",
             ),
         ),
         "rl": (
             Text(
-                title="The GPU is used, but the policy network is too small to keep it busy (utilization {gpu} %)",
+                title="The GPU is used, but the policy network is too small to keep it busy{gpu: (utilization * %)}",
                 why="Most of the time goes into the environment (Python on the CPU) and many tiny forward passes; the process does hold memory on the GPU. Low utilization is expected.",
                 fix="Train such small policies on the CPU (device='cpu'), which is often faster; or step many environments at once (SubprocVecEnv) with a larger batch_size and n_steps. A CNN policy is worth a GPU.",
             ),
             Text(
-                title="GPU 在用，但策略网络太小，喂不饱它（利用率 {gpu} %）",
+                title="GPU 在用，但策略网络太小，喂不饱它{gpu:（利用率 * %）}",
                 why="大部分时间花在环境（CPU 上的 Python）和大量极小的前向上；进程确实在 GPU 上占有显存。利用率低是正常的。",
                 fix="这种小策略直接在 CPU 上训练（device='cpu'），往往更快；或同时步进多个环境（SubprocVecEnv），增大 batch_size 和 n_steps。CNN 策略才值得用 GPU。",
             ),

@@ -86,12 +86,12 @@ RULE = Rule(
         ),
         "refused-plain": (
             Text(
-                title="The image requires {need}, and the host's driver is older: the NVIDIA hook refuses to start it",
+                title="The image requires {need:*|a newer CUDA}, and the host's driver is older: the NVIDIA hook refuses to start it",
                 why="nvidia-container-cli compares NVIDIA_REQUIRE_CUDA of the image with the newest CUDA of the host's driver before the container starts (unsatisfied condition). A container uses the host's driver.",
                 fix="Update the NVIDIA driver on the host ({driver} or newer; nvidia-smi shows the version and its CUDA), or use an image tag with an older CUDA. NVIDIA_DISABLE_REQUIRE=1 only skips the check.",
             ),
             Text(
-                title="镜像要求 {need}，而宿主机驱动更旧：NVIDIA hook 拒绝启动",
+                title="镜像要求 {need:*|更新的 CUDA}，而宿主机驱动更旧：NVIDIA hook 拒绝启动",
                 why="容器启动前，nvidia-container-cli 会用镜像的 NVIDIA_REQUIRE_CUDA 与宿主机驱动支持的最高 CUDA 比较（unsatisfied condition）。容器使用宿主机的驱动。",
                 fix="更新宿主机的 NVIDIA 驱动（{driver} 或更新；nvidia-smi 可看版本及其 CUDA），或换用 CUDA 更旧的镜像标签。NVIDIA_DISABLE_REQUIRE=1 只是跳过检查。",
             ),
@@ -110,12 +110,12 @@ RULE = Rule(
         ),
         "compat": (
             Text(
-                title="Error 804: the image brings a newer CUDA with its compat libcuda; driver {have} (CUDA {able}) on this card cannot use it",
+                title="Error 804: the image brings a newer CUDA with its compat libcuda; {have:driver * |the driver }{able:(CUDA *) }on this card cannot use it",
                 why="Images of nvidia/cuda carry /usr/local/cuda/compat for older host drivers. Forward compatibility works on data-center cards only; on GeForce it ends with error 804.",
                 fix="Update the host's driver so that its CUDA (now {able}) is at least the image's, or use an image with an older CUDA; or take /usr/local/cuda/compat out of the library path.",
             ),
             Text(
-                title="错误 804：镜像自带较新的 CUDA 及其 compat libcuda，驱动 {have}（CUDA {able}）在此卡上无法使用",
+                title="错误 804：镜像自带较新的 CUDA 及其 compat libcuda，驱动{have: * }{able:（CUDA *）}在此卡上无法使用",
                 why="nvidia/cuda 镜像为较旧的宿主机驱动带有 /usr/local/cuda/compat。前向兼容只适用于数据中心卡，GeForce 上会报 804。",
                 fix="更新宿主机驱动，使其 CUDA（现为 {able}）不低于镜像，或使用 CUDA 更旧的镜像；或把 /usr/local/cuda/compat 从库路径中去掉。",
             ),

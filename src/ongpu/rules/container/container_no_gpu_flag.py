@@ -10,11 +10,12 @@ from ongpu.facts.framework import Jax, OnnxRuntime, TensorFlow, Torch
 from ongpu.facts.hardware import Gpus, Pci
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.visible import blind, seen
+from ongpu.lazy import lazy
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
 # Images that are started beside and need no GPU.
-_OTHER = re.compile(r"(?:^|/)(?:postgres|redis|mysql|mariadb|nginx|traefik|caddy|mongo|rabbitmq|minio|grafana|prom|alpine|busybox|hello-world|qdrant|etcd|registry)\b", re.I)
-_WANTS = re.compile(
+_OTHER = lazy(r"(?:^|/)(?:postgres|redis|mysql|mariadb|nginx|traefik|caddy|mongo|rabbitmq|minio|grafana|prom|alpine|busybox|hello-world|qdrant|etcd|registry)\b", re.I)
+_WANTS = lazy(
     r"nvidia|cuda|gpu|nvcr\.io|pytorch|tensorflow|ollama|vllm|text-generation-inference|text-embeddings|triton|jax|rapids|comfyui|stable-diffusion|whisper|llama|"
     r"sglang|localai|immich-machine|frigate|deepspeed|axolotl|unsloth|xinference|paddle|mxnet|caffe|kohya|invoke|tabby|webui|torch|jellyfin|plex|deepstream", re.I
 )
@@ -35,6 +36,8 @@ def check(
     if symptoms and symptoms.has(*_BROKEN):
         return
     missed = blind(symptoms, torch, tensorflow, jax, onnx)
+    if not missed and symptoms and container and container.runs:
+        missed = symptoms.cite("smi-absent-told", most=2)
     cpu_build = bool((torch and torch.cuda == "" and not torch.hip) or (symptoms and symptoms.has("torch-not-compiled-with-cuda")))
     told = bool(symptoms and symptoms.has("container-told"))
     runs = [r for r in container.runs if not _OTHER.search(r.image)] if container else []
@@ -47,7 +50,7 @@ def check(
         elsewhere = bool(symptoms and any(hit.name.startswith("other-") for hit in symptoms.hits))
         if not missed and (elsewhere or not wants or any(r.gpu for r in runs) or seen(gpus, torch)):
             return
-        sure = Certainty.CERTAIN if missed and not cpu_build else Certainty.LIKELY if missed else Certainty.POSSIBLE
+        sure = Certainty.CERTAIN if missed and not cpu_build else Certainty.LIKELY if missed or (run.program == "compose" and re.search(r"nvidia|cuda|[-:]gpu", run.image, re.I)) else Certainty.POSSIBLE
         yield Finding(
             certainty=sure,
             variant=_variant(run),
@@ -70,7 +73,8 @@ def check(
     banner = container.driver_seen is False
     hint = bool(symptoms and symptoms.has("banner-no-driver"))
     if (banner or hint) and not seen(gpus, torch):
-        yield Finding(certainty=Certainty.LIKELY, variant="banner", values={"image": container.image or ""}, fixes=(Fix("run-container-with-gpu", {"image": container.image or "IMAGE"}),),
+        building = bool(symptoms and symptoms.has("docker-build-told"))  # no build step has a GPU
+        yield Finding(certainty=Certainty.LIKELY, variant="banner", severity=Severity.NOTE if building else None, values={"image": container.image or ""}, fixes=(Fix("run-container-with-gpu", {"image": container.image or "IMAGE"}),),
                       refs=(*container.about("driver_seen"), *missed))
     elif missed and (container.inside or told) and container.runtime not in ("kubernetes",) and not cpu_build:
         works = bool(gpus and gpus.gpus)

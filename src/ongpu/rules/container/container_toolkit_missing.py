@@ -56,7 +56,7 @@ RULE = Rule(
     ),
     zh=Text(
         title="Docker 找不到 NVIDIA 运行时：宿主机没有安装 nvidia-container-toolkit（或安装后没有重启 docker）",
-        why="使用 --gpus 时，dockerd 会寻找 nvidia-container-runtime-hook，它由 nvidia-container-toolkit 软件包提供。没有它就会报 could not select device driver ... capabilities: [[gpu]]。只装 NVIDIA 驱动是不够的。",
+        why="使用 --gpus 时，dockerd 会寻找 nvidia-container-runtime-hook，它由 nvidia-container-toolkit 软件包提供。没有它就会报 “could not select device driver ... capabilities: [[gpu]]”。只装 NVIDIA 驱动是不够的。",
         fix="从 NVIDIA 软件源安装 nvidia-container-toolkit，执行 sudo nvidia-ctk runtime configure --runtime=docker，再 sudo systemctl restart docker。如果已经安装，则只差后两步。",
     ),
     variants={

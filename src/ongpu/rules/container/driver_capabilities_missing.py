@@ -40,6 +40,7 @@ def check(
     unsupported = symptoms.cite("capability-unsupported") if symptoms else ()
     smi = symptoms.cite("smi-missing-inside", "nvml-library-missing") if symptoms else ()
     boxed = bool(container and (container.inside or container.runs or container.image)) or bool(symptoms and symptoms.has("container-told")) or bool(lines)
+    boxed = boxed or bool(variables and variables.get("NVIDIA_VISIBLE_DEVICES"))
     lacks: list[tuple[str, str, tuple[Ref, ...], Certainty]] = []
     if have and "compute" not in have and not (video or graphics):
         works = bool(torch and torch.available)

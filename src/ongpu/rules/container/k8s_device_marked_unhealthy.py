@@ -54,12 +54,12 @@ RULE = Rule(
     variants={
         "xid": (
             Text(
-                title="Xid {xid} made the device plugin mark a GPU unhealthy: the node has {capacity}, but offers {allocatable}",
+                title="Xid {xid} made the device plugin mark a GPU unhealthy{capacity:: the node has *}{allocatable:, but offers *}",
                 why="The plugin takes a GPU out of Allocatable after such an Xid and never clears the mark by itself, even when the event is long over.",
                 fix="Check the card: nvidia-smi -q -d ECC,ROW_REMAPPER, dmesg for Xid {xid}. If a row remap is pending, reset the GPU or reboot; then restart the nvidia-device-plugin pod. If Xid {xid} comes back, have the card replaced.",
             ),
             Text(
-                title="Xid {xid} 使设备插件把 GPU 标记为 unhealthy：节点共有 {capacity} 块，只提供 {allocatable} 块",
+                title="Xid {xid} 使设备插件把 GPU 标记为 unhealthy{capacity:：节点共有 * 块}{allocatable:，只提供 * 块}",
                 why="发生这类 Xid 后插件会把 GPU 从 Allocatable 中去掉，即使事件早已过去也不会自行恢复。",
                 fix="检查显卡：nvidia-smi -q -d ECC,ROW_REMAPPER，dmesg 中的 Xid {xid}。如有待处理的行重映射，先复位 GPU 或重启；然后重启 nvidia-device-plugin 的 Pod。如果 Xid {xid} 反复出现，应更换显卡。",
             ),

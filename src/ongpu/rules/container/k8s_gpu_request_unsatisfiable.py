@@ -29,6 +29,8 @@ def check(kubernetes: Kubernetes | None, symptoms: Symptoms | None) -> Iterator[
     elif symptoms and symptoms.has("k8s-admission"):
         values |= {"asked": symptoms.value("requested", "k8s-admission") or "?", "most": symptoms.value("available", "k8s-admission") or "?"}
         yield Finding(certainty=Certainty.LIKELY, variant="admission", values=values, fixes=look, refs=(*symptoms.cite("k8s-admission"), *refs))
+    elif symptoms and not short and symptoms.has("other-cluster-resources") and all("control-plane" in (h.groups.get("taint") or "") or "master" in (h.groups.get("taint") or "") for h in symptoms.seen("k8s-taint", "k8s-affinity")):
+        return  # CPU or memory is what the GPU nodes lack
     elif symptoms and (pod or short or any("gpu" in (h.groups.get("taint") or "") for h in symptoms.seen("k8s-taint"))) and symptoms.has("k8s-taint", "k8s-affinity"):
         taint = symptoms.value("taint", "k8s-taint") or "?"
         yield Finding(certainty=Certainty.LIKELY, variant="taint" if symptoms.has("k8s-taint") else "affinity", values={"taint": taint}, fixes=look,
@@ -66,12 +68,12 @@ RULE = Rule(
         "busy": (
             Text(
                 title="No free {resource}: the node has {most}, and running pods hold them",
-                why="GPUs are given whole to one container. The scheduler finds {resource} insufficient (asked {asked}, held {held} of {most}); completed pods that still exist hold none, running ones do even when idle.",
+                why="GPUs are given whole to one container. The scheduler finds {resource} insufficient ({asked:asked *, }held {held} of {most}); completed pods that still exist hold none, running ones do even when idle.",
                 fix="kubectl describe node shows who holds them (Allocated resources); end such pods, wait, add nodes, or share cards by time-slicing, MPS or MIG in the device plugin.",
             ),
             Text(
                 title="没有空闲的 {resource}：节点共有 {most} 个，已被运行中的 Pod 占用",
-                why="GPU 整卡分配给一个容器。调度器报 {resource} 不足（申请 {asked}，已占用 {held}/{most}）；已结束的 Pod 不占用，运行中的即使空闲也占用。",
+                why="GPU 整卡分配给一个容器。调度器报 {resource} 不足（{asked:申请 *，}已占用 {held}/{most}）；已结束的 Pod 不占用，运行中的即使空闲也占用。",
                 fix="用 kubectl describe node 查看占用者（Allocated resources）；结束这些 Pod、等待、增加节点，或在设备插件中用 time-slicing、MPS、MIG 共享。",
             ),
         ),
@@ -125,12 +127,12 @@ RULE = Rule(
         ),
         "admission": (
             Text(
-                title="The kubelet could not allocate the GPUs: {asked} asked, {most} available",
+                title="The kubelet could not allocate the GPUs{asked:: * asked}{most:, * available}",
                 why="The scheduler counted on GPUs that the node's plugin no longer offers: it was restarting, a device became unhealthy, or another pod had taken it (UnexpectedAdmissionError).",
                 fix="Delete the failed pod, so that its controller makes a new one; check Allocatable of the node and the log of the nvidia-device-plugin.",
             ),
             Text(
-                title="kubelet 无法分配 GPU：申请 {asked} 个，可用 {most} 个",
+                title="kubelet 无法分配 GPU{asked:：申请 * 个}{most:，可用 * 个}",
                 why="调度器以为可用的 GPU，节点上的插件已不再提供：插件正在重启、设备变为 unhealthy，或已被其他 Pod 占用（UnexpectedAdmissionError）。",
                 fix="删除失败的 Pod，让控制器重建；检查节点的 Allocatable 和 nvidia-device-plugin 的日志。",
             ),

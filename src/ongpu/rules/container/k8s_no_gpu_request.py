@@ -7,9 +7,10 @@ from ongpu.facts.container import Container, Kubernetes
 from ongpu.facts.framework import Jax, OnnxRuntime, TensorFlow, Torch
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.visible import blind
+from ongpu.lazy import lazy
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
-_WANTS = re.compile(r"nvidia|cuda|gpu|nvcr\.io|pytorch|tensorflow|ollama|vllm|text-generation|triton|jax|rapids|torch|llama|sglang|stable-diffusion|whisper", re.I)
+_WANTS = lazy(r"nvidia|cuda|gpu|nvcr\.io|pytorch|tensorflow|ollama|vllm|text-generation|triton|jax|rapids|torch|llama|sglang|stable-diffusion|whisper", re.I)
 
 
 def check(
@@ -40,6 +41,8 @@ def check(
         yield Finding(certainty=Certainty.LIKELY, variant="container", values={"containers": part.without}, refs=(*((part.ref,) if part.ref else ()), *missed, *void))
     elif void and kubernetes is not None:
         yield Finding(certainty=Certainty.LIKELY, values={"pod": "?", "image": ""}, refs=(*void, *missed))
+    elif symptoms and symptoms.has("k8s-empty-resources"):
+        yield Finding(certainty=Certainty.LIKELY, values={"pod": "?", "image": ""}, refs=(*symptoms.cite("k8s-empty-resources"), *missed))
     elif symptoms and symptoms.has("k8s-no-request-told") and (missed or kubernetes):
         yield Finding(certainty=Certainty.LIKELY, values={"pod": "?", "image": ""}, refs=(*symptoms.cite("k8s-no-request-told"), *missed))
 

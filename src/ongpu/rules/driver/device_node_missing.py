@@ -4,14 +4,15 @@ from collections.abc import Iterator
 
 from ongpu.facts.container import Container
 from ongpu.facts.driver import Driver, Nodes
-from ongpu.facts.environment import Machine
+from ongpu.facts.environment import Commands, Machine
 from ongpu.facts.hardware import Pci
 from ongpu.facts.symptoms import Symptoms
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
 
 def check(
-    symptoms: Symptoms | None, nodes: Nodes | None, driver: Driver | None, container: Container | None, machine: Machine | None, pci: Pci | None
+    symptoms: Symptoms | None, nodes: Nodes | None, driver: Driver | None, container: Container | None, machine: Machine | None, pci: Pci | None,
+    commands: Commands | None,
 ) -> Iterator[Finding]:
     if machine and (machine.wsl or machine.system in ("windows", "macos") or machine.jetson):
         return
@@ -27,6 +28,16 @@ def check(
     listed = bool(nodes and nodes.listed)
     lacking = [p for p in ("/dev/nvidiactl", "/dev/nvidia0") if p not in have and (p != "/dev/nvidia0" or not cards)] if listed else []
     loaded = driver.module_loaded if driver else None
+    until = symptoms.cite("until-smi-run", most=2) if symptoms else ()
+    booted = symptoms.cite("after-boot-told", most=2) if symptoms else ()
+    twice = bool(symptoms and symptoms.has("no-devices-found") and driver and driver.smi_works and (container or (commands and commands.of("ctr", "docker", "podman", "nerdctl", "apptainer", "singularity"))))
+    broken = bool(symptoms and symptoms.has("no-cuda-device", "gpu-idle-complaint", "hw-driver-silent", "cuda-unknown-999", "nvml-driver-not-loaded")) or twice
+    if (until and (booted or broken)) or (twice and booted):
+        yield Finding(
+            certainty=Certainty.LIKELY, variant="until", values={"node": "/dev/nvidia*"}, fixes=(Fix("make-nodes"),),
+            refs=(*until, *booted, *(symptoms.cite("no-devices-found", "no-cuda-device", most=2) if symptoms else ())),
+        )  # fmt: skip
+        return
     if not (said or gone or (lacking and (loaded or (have and not cards)))):
         return
     if loaded is False and not (said and container):
@@ -50,7 +61,7 @@ RULE = Rule(
     layer=Layer.DRIVER,
     severity=Severity.ERROR,
     check=check,
-    hides=("driver-too-old-for-cuda",),
+    hides=("driver-too-old-for-cuda", "device-permission-denied", "container-no-gpu-flag", "container-runtime-unconfigured", "gpu-not-on-bus", "uvm-module-missing", "suspend-uvm-broken"),
     settle=("ls -l /dev/nvidia*", "lsmod | grep nvidia", "ls -l $(command -v nvidia-modprobe)"),
     see=("https://docs.nvidia.com/cuda/cuda-installation-guide-linux/", "https://download.nvidia.com/XFree86/Linux-x86_64/550.54.14/README/faq.html"),
     en=Text(
@@ -64,6 +75,21 @@ RULE = Rule(
         fix="先检查 lsmod | grep nvidia。然后创建节点：sudo nvidia-modprobe -c 0 && sudo nvidia-modprobe -u -c 0（每张卡一个 -c），并启用 nvidia-persistenced，使每次启动都有这些节点。",
     ),
     variants={
+        "until": (
+            Text(
+                title="The GPU is there only after somebody has run a CUDA program or nvidia-smi: nothing makes the device nodes at boot",
+                why="Without a display server /dev/nvidia* (and nvidia-uvm) come into being at the first use by root, or by the setuid helper nvidia-modprobe. A container, a "
+                "service or a plain user that comes first finds none.",
+                fix="Enable nvidia-persistenced, or run sudo nvidia-modprobe -u -c 0 in a unit before docker, containerd or the service starts; install nvidia-modprobe "
+                "(setuid root) so that ordinary users can make the nodes too.",
+            ),
+            Text(
+                title="要等有人运行过 nvidia-smi 或 CUDA 程序后 GPU 才可用：开机时没有程序创建设备节点",
+                why="没有图形界面时，/dev/nvidia*（以及 nvidia-uvm）要等 root 首次使用、或由 setuid 的 nvidia-modprobe 创建。先启动的容器、服务或普通用户就找不到它们。",
+                fix="启用 nvidia-persistenced，或在 docker、containerd、服务启动之前用一个 unit 执行 sudo nvidia-modprobe -u -c 0；安装 nvidia-modprobe"
+                "（setuid root），使普通用户也能创建节点。",
+            ),
+        ),
         "container": (
             Text(
                 title="The container engine wants {node}, which does not exist on the host",

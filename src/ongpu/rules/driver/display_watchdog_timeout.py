@@ -12,6 +12,14 @@ def check(symptoms: Symptoms | None, xids: Xids | None, machine: Machine | None,
     said = symptoms.cite("launch-timeout") if symptoms else ()
     limit = symptoms.cite("runtime-limit") if symptoms else ()
     eights = xids.of(8) if xids else ()
+    black, failure = (symptoms.cite("screen-black-told", most=2), symptoms.cite("launch-failure-printed", most=2)) if symptoms else ((), ())
+    if not said and not eights and black and failure and symptoms and not symptoms.has("suspend-told"):
+        bigger = symptoms.cite("bigger-fails-told", most=2)
+        yield Finding(
+            certainty=Certainty.LIKELY, variant="windows", fixes=(Fix("raise-tdr"),), refs=(*black, *failure, *bigger),
+            values={"codes": "the launch failed", "card": "GPU"},
+        )  # fmt: skip
+        return
     if not said and not eights:
         return
     windows = bool(machine and (machine.system == "windows" or machine.wsl)) or any("tdr" in r.quote.lower() or "nvlddmkm" in r.quote.lower() for r in said)
@@ -32,7 +40,7 @@ RULE = Rule(
     layer=Layer.DRIVER,
     severity=Severity.ERROR,
     check=check,
-    hides=("illegal-memory-access", "gpu-fell-off-bus", "cublas-init-failed", "cudnn-execution-failed", "workload-too-small"),
+    hides=("suspend-uvm-broken", "uvm-module-missing", "illegal-memory-access", "gpu-fell-off-bus", "cublas-init-failed", "cudnn-execution-failed", "workload-too-small"),
     settle=("nvidia-smi --query-gpu=index,display_active --format=csv", "deviceQuery | grep 'Run time limit'"),
     see=("https://learn.microsoft.com/en-us/windows-hardware/drivers/display/tdr-registry-keys", "https://docs.nvidia.com/deploy/xid-errors/"),
     en=Text(
@@ -41,9 +49,9 @@ RULE = Rule(
         fix="Compute on a card without a display, or stop the X server or desktop; or set Option \"Interactive\" \"0\" for the card in xorg.conf. Else make the kernels shorter: a smaller batch, tile or chunk, fewer iterations per launch.",
     ),
     zh=Text(
-        title="{card} 上的内核运行时间超过显示看门狗的限制而被终止（the launch timed out）",
-        why="同时接显示器的卡对单个内核有运行时间上限（几秒），以免屏幕卡死。超时的内核会以错误 702（旧编号 6）或 Xid 8 被杀掉，整个上下文随之失效。调试器和很慢的卡更容易触发。",
-        fix="改用不接显示器的卡，或停掉 X 服务器/桌面；或在 xorg.conf 中为该卡设置 Option \"Interactive\" \"0\"。否则缩短内核：减小 batch、分块或每次启动的迭代数。",
+        title="{card} 上的 kernel 运行时间超过显示看门狗的限制而被终止（the launch timed out）",
+        why="同时接显示器的卡对单个 kernel 有运行时间上限（几秒），以免屏幕卡死。超时的 kernel 会以错误 702（旧编号 6）或 Xid 8 被杀掉，整个上下文随之失效。调试器和很慢的卡更容易触发。",
+        fix="改用不接显示器的卡，或停掉 X 服务器/桌面；或在 xorg.conf 中为该卡设置 Option \"Interactive\" \"0\"。否则缩短 kernel：减小 batch、分块或每次启动的迭代数。",
     ),
     variants={
         "windows": (
@@ -53,9 +61,9 @@ RULE = Rule(
                 fix="Raise the limit: in HKLM\\SYSTEM\\CurrentControlSet\\Control\\GraphicsDrivers set TdrDelay (DWORD, seconds, for instance 60) and TdrDdiDelay, then reboot. Or use shorter kernels (a smaller batch or tile), a second card without a display, or TCC mode where the card has it (nvidia-smi -dm 1).",
             ),
             Text(
-                title="内核运行太久，Windows 重置了显示驱动（TDR，超时检测与恢复）",
+                title="kernel 运行太久，Windows 重置了显示驱动（TDR，超时检测与恢复）",
                 why="WDDM 下 Windows 只给一个 GPU 任务两秒，超时就重置驱动 nvlddmkm（事件 4101，“停止响应，并且已恢复”）；CUDA 程序得到 “the launch timed out” 或未指明的启动失败。",
-                fix="提高上限：在 HKLM\\SYSTEM\\CurrentControlSet\\Control\\GraphicsDrivers 下设置 TdrDelay（DWORD，秒，例如 60）和 TdrDdiDelay，然后重启。或缩短内核（减小 batch 或分块）、用第二张不接显示器的卡，或在支持的卡上使用 TCC 模式（nvidia-smi -dm 1）。",
+                fix="提高上限：在 HKLM\\SYSTEM\\CurrentControlSet\\Control\\GraphicsDrivers 下设置 TdrDelay（DWORD，秒，例如 60）和 TdrDdiDelay，然后重启。或缩短 kernel（减小 batch 或分块）、用第二张不接显示器的卡，或在支持的卡上使用 TCC 模式（nvidia-smi -dm 1）。",
             ),
         ),
     },

@@ -57,36 +57,36 @@ RULE = Rule(
     settle=("dkms status", "uname -r", "ls /lib/modules/$(uname -r)/build", "cat /var/lib/dkms/nvidia/*/build/make.log"),
     see=("https://github.com/M-Bab/linux-kernel-amdgpu-binaries/issues/101", "https://github.com/zen-kernel/zen-kernel/issues/305", "https://github.com/NVIDIA/nvidia-installer/issues/8"),
     en=Text(
-        title="The NVIDIA module (driver {version}) could not be built for kernel {kernel}",
+        title="The NVIDIA module{version: (driver *)} could not be built for {kernel:kernel *|this kernel}",
         why="The driver's kernel part is compiled for each kernel, by DKMS or the installer. That build failed, so there is no module to load for this kernel: an old driver often does not know a new kernel's interfaces.",
         fix="Read the first error in make.log (/var/lib/dkms/nvidia/<version>/build/make.log). If the kernel is newer than the driver knows, install a newer driver release that supports this kernel, or boot the distribution's previous kernel. Then run sudo dkms autoinstall.",
     ),
     zh=Text(
-        title="NVIDIA 模块（驱动 {version}）无法为内核 {kernel} 编译成功",
+        title="NVIDIA 模块{version:（驱动 *）}无法为{kernel:内核 * |当前内核}编译成功",
         why="驱动的内核部分要由 DKMS 或安装程序针对每个内核编译。这次编译失败，所以当前内核没有模块可加载：旧驱动往往不认识新内核的接口。",
         fix="查看 make.log（/var/lib/dkms/nvidia/<版本>/build/make.log）中的第一个错误。如果内核比驱动支持的新，就安装支持该内核的新版驱动，或从发行版之前的内核启动；然后运行 sudo dkms autoinstall。",
     ),
     variants={
         "headers": (
             Text(
-                title="The NVIDIA module (driver {version}) cannot be built: the headers of kernel {kernel} are not installed",
+                title="The NVIDIA module{version: (driver *)} cannot be built: the headers of {kernel:kernel *|the running kernel} are not installed",
                 why="DKMS compiles the module against the headers of the running kernel. Without them (linux-headers, kernel-devel) it builds nothing, and after the next kernel update no module is left.",
                 fix="Install the headers of exactly this kernel: sudo apt install linux-headers-$(uname -r) (Debian, Ubuntu), sudo dnf install kernel-devel-$(uname -r) (Fedora, RHEL), sudo pacman -S linux-headers (Arch). Then sudo dkms autoinstall and sudo modprobe nvidia. Keep the header metapackage installed so that updates bring them.",
             ),
             Text(
-                title="NVIDIA 模块（驱动 {version}）无法编译：没有安装内核 {kernel} 的头文件",
+                title="NVIDIA 模块{version:（驱动 *）}无法编译：没有安装{kernel:内核 * |当前内核}的头文件",
                 why="DKMS 需要当前内核的头文件来编译模块。没有头文件（linux-headers、kernel-devel），它什么也不编译；内核一升级，就没有可用的模块了。",
                 fix="安装与当前内核完全一致的头文件：sudo apt install linux-headers-$(uname -r)（Debian、Ubuntu），sudo dnf install kernel-devel-$(uname -r)（Fedora、RHEL），sudo pacman -S linux-headers（Arch）。然后 sudo dkms autoinstall，再 sudo modprobe nvidia。保留头文件的元包，以后升级会自动带上。",
             ),
         ),
         "compiler": (
             Text(
-                title="The NVIDIA module (driver {version}) could not be built for kernel {kernel}: the compiler is another than the kernel's",
+                title="The NVIDIA module{version: (driver *)} could not be built for {kernel:kernel *|this kernel}: the compiler is another than the kernel's",
                 why="The kernel was built by one gcc, and the module is now being built by another: older compilers do not know the flags that the kernel hands down.",
                 fix="Install the gcc that built the kernel (cat /proc/version names it), for instance sudo apt install gcc-12, make it the default with update-alternatives, then sudo dkms autoinstall.",
             ),
             Text(
-                title="NVIDIA 模块（驱动 {version}）无法为内核 {kernel} 编译：编译器与内核所用的不同",
+                title="NVIDIA 模块{version:（驱动 *）}无法为{kernel:内核 * |当前内核}编译：编译器与内核所用的不同",
                 why="内核由某个版本的 gcc 编译，而现在用另一个版本编译模块：较旧的编译器不认识内核传下来的选项。",
                 fix="安装编译内核所用的 gcc（见 cat /proc/version），例如 sudo apt install gcc-12，用 update-alternatives 设为默认，再 sudo dkms autoinstall。",
             ),

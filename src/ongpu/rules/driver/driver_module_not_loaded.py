@@ -9,7 +9,7 @@ from ongpu.facts.hardware import Gpus, Pci
 from ongpu.facts.symptoms import Symptoms
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
-PLAIN = ("smi-no-communication", "nvml-driver-not-loaded", "tf-no-kernel-driver", "proc-version-missing", "driver-not-running")
+PLAIN = ("smi-no-communication", "nvml-driver-not-loaded", "tf-no-kernel-driver", "proc-version-missing", "driver-not-running", "lsmod-empty-told")
 HARD = ("module-not-found", "module-unloadable", "module-blacklisted", "module-wrong-kernel")
 
 

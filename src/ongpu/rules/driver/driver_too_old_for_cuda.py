@@ -6,25 +6,38 @@ from ongpu.facts.container import Container
 from ongpu.facts.driver import Driver
 from ongpu.facts.environment import Machine
 from ongpu.facts.framework import Packages, TensorFlow, Torch
+from ongpu.facts.hardware import Gpus
 from ongpu.facts.libraries import Toolkit
 from ongpu.facts.symptoms import Symptoms
 from ongpu.knowledge import tensorflow
-from ongpu.knowledge.cuda import branches, cuda_of_build, cuda_of_driver, oldest_driver_for
-from ongpu.model import Certainty, Finding, Fix, Layer, Ref, Rule, Severity, Text
+from ongpu.knowledge.cuda import branches, cuda_of_build, cuda_of_driver, oldest_driver_for, support_ended_after
+from ongpu.knowledge.gpus import compute_capability
+from ongpu.knowledge.pci import architecture_of_device_id
+from ongpu.model import Certainty, Finding, Fix, Layer, Ref, Rule, Severity, Text, Words
 
 SAID = ("driver-too-old-found", "driver-insufficient", "driver-code-35", "driver-newer-call")
 # CUDA of a package's plain wheel, by its name: the suffix says it.
 NAMED = {"cupy-cuda12x": "12.0", "cupy-cuda11x": "11.2", "cupy-cuda13x": "13.0", "jax-cuda12-plugin": "12.0", "jax-cuda13-plugin": "13.0", "jax-cuda12-pjrt": "12.0",
          "nvidia-cuda-runtime-cu12": "12.0", "nvidia-cuda-runtime-cu11": "11.0"}
+INDEX = {11: "cu118", 12: "cu126"}  # the PyTorch index of each CUDA major whose wheels reach back to its first drivers
+FITTING = {"pytorch": "install-torch-for-driver", "tensorflow": "install-tensorflow-for-driver", "jax": "install-jax-for-driver", "cupy": "install-cupy-for-driver"}
 # paddlepaddle-gpu's plain wheel on PyPI (https://www.paddlepaddle.org.cn/documentation/docs/en/install/Tables_en.html)
 PADDLE = (("2.5", "11.2"), ("2.0", "10.2"), ("1.7", "10.0"))
 
 
 def check(
     symptoms: Symptoms | None, driver: Driver | None, torch: Torch | None, packages: Packages | None, machine: Machine | None, container: Container | None,
-    toolkit: Toolkit | None, tf: TensorFlow | None,
+    toolkit: Toolkit | None, tf: TensorFlow | None, gpus: Gpus | None,
 ) -> Iterator[Finding]:
     said = symptoms.cite(*SAID) if symptoms else ()
+    unknown = symptoms.cite("card-unknown-to-driver") if symptoms else ()
+    if unknown and symptoms and not _dropped(symptoms, gpus):
+        mine = symptoms.value("driver", "card-unknown-to-driver") or (driver.version if driver else None) or "?"
+        yield Finding(
+            certainty=Certainty.LIKELY, variant="card", fixes=(Fix("update-driver"),), refs=(*unknown, *symptoms.cite("nvrm-pci-id", most=1)),
+            values={"have": mine, "card": symptoms.value("id", "nvrm-pci-id") or (gpus.all_names()[0] if gpus and gpus.all_names() else "the GPU"), "branch": None},
+        )  # fmt: skip
+        return
     if machine and (machine.system == "macos" or machine.jetson):
         return
     if driver and (driver.module_loaded is False or driver.smi_works is False or driver.installed is False):
@@ -35,6 +48,8 @@ def check(
     found = _decimal(symptoms.value("found", "driver-too-old-found") if symptoms else None) or paired[0]
     knows = found or (driver.cuda if driver else None) or (cuda_of_driver(have) if have else None)
     what, cuda, where = _need(torch, packages, tf, paired, toolkit if said else None)
+    if not cuda and symptoms and (said or symptoms.has("gpu-idle-complaint", "no-cuda-device", "hw-driver-silent")):
+        what, cuda, where = _named(symptoms)
     if container and container.image_cuda and not (torch and torch.cuda) and not said:
         return
     if symptoms and symptoms.has("driver-too-old-docker") and not said:
@@ -53,16 +68,14 @@ def check(
         certainty = Certainty.CERTAIN
     else:
         certainty = Certainty.LIKELY
-    torch_pins = {"2.4.1": "cu118"} if old and knows and _numbers(knows) >= (11, 0) else {}
     variant = "loaded" if old is False else "" if have and cuda else "words"
     branch = (floor or "").partition(".")[0]
     yield Finding(
         certainty=certainty,
         variant=variant,
-        values={"have": have or "?", "knows": knows or "?", "need": floor or "?", "cuda": cuda or "?", "what": what or "CUDA program", "branch": _branch(branch) or None,
-                "told": f"NVIDIA {have}" if have else f"CUDA {found}" if found else "NVIDIA driver",
-                "at_least": f" (CUDA {cuda}: >= {floor})" if cuda and floor else ""},
-        fixes=(Fix("update-driver"), *(Fix("install-torch-for-driver", {"build": b}) for b in torch_pins.values() if torch and torch.cuda)),
+        values={"have": have or "?", "knows": knows or "?", "need": floor or "?", "cuda": cuda or "?", "what": what or "?", "branch": _branch(branch) or None, "serves": _serves(knows),
+                "told": Words(f"driver {have}", f"驱动 {have}") if have else Words(f"a driver for CUDA {found}", f"支持 CUDA {found} 的驱动") if found else Words("the driver", "驱动")},
+        fixes=(Fix("update-driver"), *(_fitting(what or "", knows) if old else ())),
         refs=(*said, *(driver.about("version", "cuda")[:3] if driver and (have or driver.cuda) else ()), *where),
     )
 
@@ -100,6 +113,23 @@ def _need(
     return None, None, ()
 
 
+def _dropped(symptoms: Symptoms, gpus: Gpus | None) -> bool:
+    """Whether the card that the driver does not know is one that drivers have dropped, not one that came later."""
+    found = architecture_of_device_id(symptoms.value("id", "nvrm-pci-id") or "")
+    capability = found.capability if found else next((c for name in (gpus.all_names() if gpus else ()) if (c := compute_capability(name))), None)
+    return bool(capability and support_ended_after(capability))
+
+
+def _named(symptoms: Symptoms) -> tuple[str | None, str | None, tuple[Ref, ...]]:
+    """(package, its CUDA, lines) of a package that is told without its version, or with an extra."""
+    refs = symptoms.cite("cuda-named-package", most=2)
+    if found := symptoms.value("tf", "cuda-named-package"):
+        release = tensorflow.release(found)
+        return f"tensorflow[and-cuda] {found}", release.cuda if release else None, refs
+    name, major = symptoms.value("name", "cuda-named-package"), symptoms.value("major", "cuda-named-package")
+    return (name, f"{major}.0", refs) if major else (None, None, ())
+
+
 def _paired(symptoms: Symptoms | None) -> tuple[str | None, str | None, tuple[Ref, ...]]:
     """(driver's CUDA, runtime's CUDA) where one line names both and the driver's is the older."""
     for hit in symptoms.seen("driver-runtime-versions") if symptoms else ():
@@ -132,6 +162,25 @@ def _old(have: str | None, floor: str | None, knows: str | None, cuda: str | Non
     return None
 
 
+def _fitting(what: str, knows: str | None) -> Iterator[Fix]:
+    """The recipe that installs a build which this driver runs."""
+    for name, recipe in FITTING.items():
+        if what.lower().startswith(name):
+            major = _numbers(knows)[:1] if knows else ()
+            yield Fix(recipe, {"build": INDEX.get(major[0]) if major else None})
+            return
+
+
+def _serves(knows: str | None) -> Words | str:
+    """The builds that a driver of this CUDA runs: from CUDA 11 on all minors of its major."""
+    if not knows or not _numbers(knows):
+        return ""
+    major = _numbers(knows)[0]
+    index = f"https://download.pytorch.org/whl/{INDEX[major]}" if major in INDEX else ""
+    more = (f" (PyTorch: --index-url {index})", f"（PyTorch：--index-url {index}）") if index else ("", "")
+    return Words(f"any CUDA {major}.x build, or older{more[0]}", f"任何 CUDA {major}.x 或更旧的构建{more[1]}") if major >= 11 else Words(f"CUDA {knows} or older", f"CUDA {knows} 或更旧")
+
+
 def _branch(number: str) -> str:
     """A branch that distributions ship, at least as new as the floor."""
     shipped = ("470", "535", "550", "570", "580")
@@ -144,30 +193,43 @@ RULE = Rule(
     layer=Layer.DRIVER,
     severity=Severity.ERROR,
     check=check,
-    hides=("cpu-only-build", "wrong-index-for-gpu", "driver-not-installed", "cuda-lib-missing"),
+    hides=("cpu-only-build", "wrong-index-for-gpu", "driver-not-installed", "cuda-lib-missing", "jax-without-cuda"),
     settle=("nvidia-smi", "python -c 'import torch; print(torch.__version__, torch.version.cuda)'"),
     see=("https://docs.nvidia.com/cuda/cuda-toolkit-release-notes/", "https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html"),
     en=Text(
-        title="Driver {have} is too old for CUDA {cuda}: {what} needs {need} or newer (this driver knows CUDA {knows})",
-        why="{what} brings its own CUDA {cuda} runtime, but the driver decides which runtimes can start. The CUDA Version that nvidia-smi prints is the newest that this driver serves; an installed toolkit does not change it.",
-        fix="Update the driver to {need} or newer and reboot, or install a build for a CUDA that this driver serves ({knows} or older), for instance with pip install torch --index-url https://download.pytorch.org/whl/cu118.",
+        title="Driver {have} is too old for CUDA {cuda}: {what} needs {need} or newer{knows: (this driver knows CUDA *)}",
+        why="{what} brings its own CUDA {cuda} runtime, but the driver decides which runtimes can start. The CUDA Version that nvidia-smi prints is the driver's own; from CUDA 11 on it runs programs of any minor version of that major. An installed toolkit does not change it.",
+        fix="Update the driver to {need} or newer and reboot, or install a build for a CUDA that this driver runs{serves:: *}.",
     ),
     zh=Text(
-        title="驱动 {have} 太旧，跑不了 CUDA {cuda}：{what} 至少需要 {need}（该驱动最高支持 CUDA {knows}）",
-        why="{what} 自带 CUDA {cuda} 运行时，但能启动哪个运行时由驱动决定。nvidia-smi 显示的 CUDA Version 是驱动支持的上限，装什么工具包都不会改变它。",
-        fix="把驱动升级到 {need} 或更新并重启；或安装适合该驱动（CUDA {knows} 及以下）的构建，例如 pip install torch --index-url https://download.pytorch.org/whl/cu118。",
+        title="驱动 {have} 太旧，跑不了 CUDA {cuda}：{what} 至少需要 {need}{knows:（该驱动自带 CUDA *）}",
+        why="{what} 自带 CUDA {cuda} 运行时，但能启动哪个运行时由驱动决定。nvidia-smi 显示的 CUDA Version 是驱动自带的版本；从 CUDA 11 起，同一主版本内任何次版本的程序都能运行。装什么工具包都不会改变它。",
+        fix="把驱动升级到 {need} 或更新并重启；或安装该驱动能运行的构建{serves:：*}。",
     ),
     variants={
-        "words": (
+        "card": (
             Text(
-                title="The CUDA runtime ({what}) is newer than what {told} serves{at_least}",
-                why="Error 35 (CUDA driver version is insufficient for CUDA runtime version): the driver is older than the CUDA that the program was built for. The same line is printed where no driver answers at all: run nvidia-smi to see which.",
-                fix="Compare \"CUDA Version\" of nvidia-smi with the program's CUDA. Update the driver{at_least} and reboot, or install a build for the older CUDA. CUDA 13 needs driver 580, CUDA 12 needs 525.60.13, CUDA 11 needs 450.80.02, CUDA 10.2 needs 440.33, CUDA 10.1 418.39, CUDA 10.0 410.48, CUDA 9.0 384.81.",
+                title="The NVIDIA driver {have} does not know this card ({card}): it is older than the card",
+                why="The kernel module compares the card's PCI id with the list of its release, and passes over cards that came later.",
+                fix="Install a newer driver branch (for a GeForce or data-centre card of the last years: the newest production branch, 580 or newer; Blackwell wants the open "
+                "modules, 570 or newer), then reboot.",
             ),
             Text(
-                title="{what} 的 CUDA 运行时比{told}支持的新{at_least}",
+                title="NVIDIA 驱动 {have} 不认识这张卡（{card}）：驱动比显卡旧",
+                why="内核模块按本版本的列表核对显卡的 PCI ID，之后才发布的卡会被跳过。",
+                fix="安装更新的驱动分支（近几年的 GeForce 或数据中心卡用最新的生产分支 580 及以上；Blackwell 需要 570 以上的开放内核模块），然后重启。",
+            ),
+        ),
+        "words": (
+            Text(
+                title="The CUDA runtime{what: (*)} is newer than what {told} serves{need:: it needs * or newer}",
+                why="Error 35 (CUDA driver version is insufficient for CUDA runtime version): the driver is older than the CUDA that the program was built for. The same line is printed where no driver answers at all: run nvidia-smi to see which.",
+                fix="Compare \"CUDA Version\" of nvidia-smi with the program's CUDA. Update the driver{need: to * or newer} and reboot, or install a build for the older CUDA. CUDA 13 needs driver 580, CUDA 12 needs 525.60.13, CUDA 11 needs 450.80.02, CUDA 10.2 needs 440.33, CUDA 10.1 418.39, CUDA 10.0 410.48, CUDA 9.0 384.81.",
+            ),
+            Text(
+                title="{what:* 的 }CUDA 运行时比{told}支持的新{need:：至少需要 *}",
                 why="错误 35（CUDA driver version is insufficient for CUDA runtime version）：驱动比程序构建所用的 CUDA 旧。如果根本没有驱动应答，也会打印同样的话：运行 nvidia-smi 即可区分。",
-                fix="把 nvidia-smi 显示的 “CUDA Version” 与程序的 CUDA 对比。升级驱动{at_least}并重启，或安装面向旧 CUDA 的构建。CUDA 13 需要驱动 580，CUDA 12 需要 525.60.13，CUDA 11 需要 450.80.02，CUDA 10.2 需要 440.33，CUDA 10.1 需要 418.39，CUDA 10.0 需要 410.48，CUDA 9.0 需要 384.81。",
+                fix="把 nvidia-smi 显示的 “CUDA Version” 与程序的 CUDA 对比。升级驱动{need:到 * 或更新}并重启，或安装面向旧 CUDA 的构建。CUDA 13 需要驱动 580，CUDA 12 需要 525.60.13，CUDA 11 需要 450.80.02，CUDA 10.2 需要 440.33，CUDA 10.1 需要 418.39，CUDA 10.0 需要 410.48，CUDA 9.0 需要 384.81。",
             ),
         ),
         "loaded": (

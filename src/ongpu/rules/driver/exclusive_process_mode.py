@@ -18,6 +18,8 @@ def check(symptoms: Symptoms | None, gpus: Gpus | None, processes: Processes | N
     default = bool(gpus and gpus.gpus and all(g.compute_mode == "Default" for g in gpus.gpus if g.compute_mode) and any(g.compute_mode for g in gpus.gpus))
     held = bool(processes and (processes.processes or processes.holders))
     severity = None
+    foreign = symptoms.cite("streamexecutor-context") if symptoms else ()
+    busy = (*busy, *foreign) if cards or told else busy
     if prohibited or said_prohibited:
         certainty, variant = Certainty.CERTAIN, "prohibited"
     elif cards and busy:

@@ -10,10 +10,12 @@ from ongpu.facts.hardware import Gpus, Xids
 from ongpu.facts.symptoms import Symptoms
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
-FAILS = ("cuda-unknown-999", "cuda-init-3", "cuda-os-call-304", "no-cuda-device", "driver-insufficient")
+FAILS = ("no-devices-found", "gpu-idle-complaint", "cuda-unknown-999", "cuda-init-3", "cuda-os-call-304", "no-cuda-device", "driver-insufficient")
 # first and last kernel, from which driver on and below which it does not work, source
 KNOWN = (
     ((5, 9), (5, 9), (0, 0), (455, 38), "https://github.com/pytorch/pytorch/issues/46034"),
+    ((6, 0), (6, 1), (470, 0), (470, 161), "https://github.com/pop-os/nvidia-graphics-drivers/issues/167"),
+    ((6, 0), (6, 1), (510, 0), (515, 76), "https://forums.developer.nvidia.com/t/linux-6-0/230126"),
     ((6, 12), (6, 14), (550, 0), (550, 135), "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/741"),
     ((6, 12), (6, 14), (555, 0), (565, 77), "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/741"),
     ((6, 12), (6, 14), (525, 0), (535, 216), "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/741"),
@@ -26,15 +28,24 @@ def check(
     if machine and (machine.system in ("windows", "macos") or machine.wsl):
         return
     release = kernel.release if kernel else None
+    if symptoms:
+        moved = symptoms.value("new", "kernel-from-to") or symptoms.value("new2", "kernel-from-to")
+        release = moved or release or symptoms.value("bad", "this-kernel-told") or symptoms.value("told", "this-kernel-told")
     version = (driver.version or driver.module or driver.module_on_disk) if driver else None
     built = [line for line in kernel.dkms if line.startswith("nvidia")] if kernel else []
     if not version and built and (found := re.search(r"\d{3}\.[\d.]+\d", built[0])):
         version = found[0]
+    if symptoms:
+        version = symptoms.value("new", "driver-from-to") or version or symptoms.value("v", "nvidia-version-told")
     oops = symptoms.cite("kernel-oops-nvidia") if symptoms else ()
     told = symptoms.cite("kernel-incompatible-told") if symptoms else ()
     reboots = symptoms.cite("machine-reboots") if symptoms else ()
     fixes = symptoms.cite("kernel-downgrade-fixes") if symptoms else ()
-    fails = symptoms.cite(*FAILS) if symptoms else ()
+    fails = symptoms.cite(*FAILS, most=2) if symptoms else ()
+    good_other = symptoms.value("good", "other-kernel-told") if symptoms else None
+    dark = symptoms.cite("screen-black-told", "other-kernel-told", most=2) if symptoms and good_other else ()
+    if dark and version and not fixes:
+        fixes = dark
     unavailable = bool(torch and torch.available is False and torch.cuda)
     bad_pair = _known(release, version)
     if driver and driver.module_loaded is False:
@@ -59,7 +70,7 @@ def check(
         values={"kernel": release or bad or "?", "driver": version or "?", "good": good or "?", "system": _system(machine), "cards": (gpus.all_names() if gpus else ()) or "?"},
         fixes=(Fix("try-other-kernel"),),
         refs=(*oops, *fixes, *told, *reboots[:3], *fails[:2], *(symptoms.cite("gpu-load-told", most=3) if symptoms and variant == "reboots" else ()),
-              *(kernel.about("release", "dkms")[:3] if kernel and release else ()), *(driver.about("version", "module")[:1] if driver and version else ())),
+              *(kernel.about("release", "dkms")[:3] if kernel and kernel.release else ()), *(symptoms.cite("kernel-from-to", "driver-from-to", "other-kernel-told", "this-kernel-told", most=1) if symptoms else ()), *(driver.about("version", "module")[:1] if driver and version else ())),
     )
 
 
@@ -85,28 +96,28 @@ RULE = Rule(
     layer=Layer.DRIVER,
     severity=Severity.ERROR,
     check=check,
-    hides=("uvm-module-missing", "suspend-uvm-broken", "cpu-only-build", "driver-too-old-for-cuda", "uvm-hmm-init-failure"),
+    hides=("gpu-not-on-bus", "uvm-module-missing", "suspend-uvm-broken", "cpu-only-build", "driver-too-old-for-cuda", "uvm-hmm-init-failure"),
     settle=("uname -r", "cat /proc/driver/nvidia/version", "journalctl -k -b -1 | grep -iE 'nvidia|nvrm|oops|panic'"),
     see=("https://github.com/pytorch/pytorch/issues/46034", "https://github.com/NVIDIA/open-gpu-kernel-modules/issues"),
     en=Text(
-        title="Kernel {kernel} and driver {driver} do not work together: the module loads, but CUDA fails",
+        title="Kernel {kernel} and {driver:driver *|this driver} do not work together: the module loads, but CUDA fails",
         why="A driver knows the kernels up to its own release date. On a newer kernel it may build and load, and nvidia-smi may work, while nvidia_uvm or another part fails.",
-        fix="Boot the previous kernel (GRUB, Advanced options; {good} is told to work), or install a driver release that supports this kernel. Hold the kernel packages until then.",
+        fix="Boot the previous kernel (GRUB, Advanced options{good:; * is told to work}), or install a driver release that supports this kernel. Hold the kernel packages until then.",
     ),
     zh=Text(
-        title="内核 {kernel} 与驱动 {driver} 不兼容：模块能加载，但 CUDA 失败",
+        title="内核 {kernel} 与{driver:驱动 * |该驱动}不兼容：模块能加载，但 CUDA 失败",
         why="驱动只认识其发布时已有的内核。在更新的内核上它也许能编译、能加载，nvidia-smi 也正常，但 nvidia_uvm 等部分会失败。",
-        fix="从之前的内核启动（GRUB 的 Advanced options；据称 {good} 正常），或安装支持该内核的驱动版本。在此之前锁定内核包。",
+        fix="从之前的内核启动（GRUB 的 Advanced options{good:；据称 * 正常}），或安装支持该内核的驱动版本。在此之前锁定内核包。",
     ),
     variants={
         "oops": (
             Text(
-                title="The NVIDIA module crashes inside the kernel ({kernel}, driver {driver})",
+                title="The NVIDIA module crashes inside the kernel ({kernel}{driver:, driver *})",
                 why="The kernel log shows a fault in the nvidia module. On an otherwise healthy machine that means that this driver does not fit this kernel (a changed interface, IBT's \"Missing ENDBR\", a locking change).",
                 fix="Install a driver release that supports this kernel, or boot the previous kernel. For \"Missing ENDBR\" with an old driver, ibt=off on the boot line helps until the update.",
             ),
             Text(
-                title="NVIDIA 模块在内核中崩溃（内核 {kernel}，驱动 {driver}）",
+                title="NVIDIA 模块在内核中崩溃（内核 {kernel}{driver:，驱动 *}）",
                 why="内核日志显示 nvidia 模块出错。机器其他方面正常时，说明该驱动不适配该内核（接口变化、IBT 的 “Missing ENDBR”、锁机制变化）。",
                 fix="安装支持该内核的驱动版本，或从之前的内核启动。旧驱动遇到 “Missing ENDBR” 时，升级前可在启动参数加 ibt=off。",
             ),

@@ -21,7 +21,7 @@ def check(symptoms: Symptoms | None, gpus: Gpus | None, variables: Variables | N
     told = symptoms.cite("mig-enabled-told", "mig-uuid") if symptoms else ()
     asked = (variables.get("CUDA_VISIBLE_DEVICES") or variables.get("NVIDIA_VISIBLE_DEVICES")) if variables else None
     by_index = bool(on and asked and asked.strip() and asked.strip()[0].isdigit())
-    several = bool(symptoms and symptoms.has("mig-torch-assert"))
+    several = bool(symptoms and symptoms.has("mig-torch-assert")) or bool(symptoms and symptoms.has("one-device-counted") and symptoms.has("mig-enabled-told"))
     zero = bool(torch and (torch.device_count == 0 or torch.available is False) and torch.cuda != "")
     if none and on:
         variant, certainty = "empty", Certainty.CERTAIN
@@ -45,7 +45,7 @@ def check(symptoms: Symptoms | None, gpus: Gpus | None, variables: Variables | N
         variant=variant,
         values={"gpus": cards or "GPU", "asked": asked or "?"},
         fixes=(Fix("mig-off"), Fix("mig-create")),
-        refs=(*none, *failed, *fails[:3], *(gpus.cite(*on)[:4] if gpus and on else ()), *told[:3], *(variables.cite("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES") if variables and asked else ())),
+        refs=(*none, *(symptoms.cite("one-device-counted") if symptoms else ()), *failed, *fails[:3], *(gpus.cite(*on)[:4] if gpus and on else ()), *told[:3], *(variables.cite("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES") if variables and asked else ())),
     )
 
 

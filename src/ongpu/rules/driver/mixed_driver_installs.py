@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from ongpu.facts.driver import Driver, SystemPackages
 from ongpu.facts.environment import Machine
 from ongpu.facts.symptoms import Symptoms
+from ongpu.lazy import lazy
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
 BROKEN = ("driver-library-mismatch", "api-mismatch", "smi-no-communication", "nvml-driver-not-loaded", "dso-mismatch", "module-not-found", "module-unloadable",
           "cuda-unknown-999", "no-cuda-device", "cuda-system-driver-mismatch", "uvm-node-missing", "uvm-load-failed")
-USER_SPACE = re.compile(r"^(?:lib)?(?:nvidia|cuda1)-(?:(?:driver|compute|utils|headless|dkms|kernel-(?:common|source)|opencl-icd)-)?(?:\w+-)?(?P<branch>\d{3})(?:-|$)")
+USER_SPACE = lazy(r"^(?:lib)?(?:nvidia|cuda1)-(?:(?:driver|compute|utils|headless|dkms|kernel-(?:common|source)|opencl-icd)-)?(?:\w+-)?(?P<branch>\d{3})(?:-|$)")
 
 
 def check(symptoms: Symptoms | None, packages: SystemPackages | None, driver: Driver | None, machine: Machine | None) -> Iterator[Finding]:
@@ -25,6 +26,17 @@ def check(symptoms: Symptoms | None, packages: SystemPackages | None, driver: Dr
     run = packages.runfile if packages else ()
     two_versions = bool(packages and packages.runfile_version and packages.source_version and packages.runfile_version != packages.source_version)
     versions = _other_versions(packages, driver)
+    asked = symptoms.value("version", "driver-package-asked") if symptoms else None
+    nvml = symptoms.value("version", "nvml-library-version") if symptoms else None
+    want = symptoms.value("want", "nvidia-lib-of-version-missing") if symptoms else None
+    have_lib = next((h.groups["have"] for h in symptoms.seen("nvidia-lib-of-version-there")), None) if symptoms else None
+    if want and have_lib and want != have_lib and len(want) > 3:
+        said, versions = (*said, *symptoms.cite("nvidia-lib-of-version-missing", "nvidia-lib-of-version-there", most=2)) if symptoms else said, (want, have_lib)
+    elif symptoms and symptoms.has("two-branches-told") and (symptoms.has(*BROKEN) or symptoms.has("version-mismatch-told")):
+        said = (*said, *symptoms.cite("two-branches-told", "version-mismatch-told", most=2))
+        versions = tuple(v for v in (symptoms.value("a", "two-branches-told"), symptoms.value("b", "two-branches-told")) if v)
+    elif asked and nvml and asked.partition(".")[0] != nvml.partition(".")[0]:
+        said, versions = (*said, *symptoms.cite("nvml-library-version", "driver-package-asked", most=2)) if symptoms else said, (nvml, asked)
     both = bool(run and (from_packages or upgraded))
     if two_versions:
         variant, certainty = "source", Certainty.CERTAIN if broken else Certainty.LIKELY

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from ongpu.facts.environment import Variables
+from ongpu.facts.framework import Torch
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.system import Processes
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
@@ -10,13 +11,20 @@ from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 DEFAULT_PIPE = "/tmp/nvidia-mps"
 
 
-def check(symptoms: Symptoms | None, variables: Variables | None, processes: Processes | None) -> Iterator[Finding]:
+def check(symptoms: Symptoms | None, variables: Variables | None, processes: Processes | None, torch: Torch | None) -> Iterator[Finding]:
     said = symptoms.cite("mps-failed") if symptoms else ()
     told = symptoms.cite("mps-told") if symptoms else ()
     pipe = variables.get("CUDA_MPS_PIPE_DIRECTORY") if variables else None
     servers = [p for p in processes.processes if "nvidia-cuda-mps" in (p.name or "")] if processes else []
     fails = symptoms.cite("devices-busy-46", "cuda-unknown-999", "no-cuda-device", "cuda-init-3", "mps-hang-told", "driver-library-mismatch", "cuda-os-call-304") if symptoms else ()
-    if said:
+    word = symptoms.cite("mps-word", most=2) if symptoms else ()
+    trouble = symptoms.cite("mps-trouble-told", most=2) if symptoms else ()
+    ends = bool(symptoms and symptoms.has("mps-client-ended")) and not fails
+    if ends and not trouble:
+        return
+    if word and trouble and not said and not ends:
+        certainty, told = Certainty.LIKELY, (*word, *trouble)
+    elif said:
         certainty = Certainty.CERTAIN
     elif (pipe or told or servers) and fails:
         certainty = Certainty.LIKELY
@@ -38,7 +46,7 @@ RULE = Rule(
     layer=Layer.DRIVER,
     severity=Severity.ERROR,
     check=check,
-    hides=("exclusive-process-mode", "gpu-busy-other-process", "suspend-uvm-broken", "uvm-module-missing", "cpu-only-build", "uvm-hmm-init-failure"),
+    hides=("k8s-no-gpu-request", "exclusive-process-mode", "gpu-busy-other-process", "suspend-uvm-broken", "uvm-module-missing", "cpu-only-build", "uvm-hmm-init-failure"),
     settle=("ps -ef | grep nvidia-cuda-mps", "env | grep CUDA_MPS", "tail /var/log/nvidia-mps/control.log"),
     see=("https://docs.nvidia.com/deploy/mps/", "https://github.com/NVIDIA/nvidia-container-toolkit/issues/277", "https://github.com/apecloud/ApeRAG/issues/120"),
     en=Text(

@@ -1,6 +1,5 @@
 """The card is older than the open kernel modules support, and they are the ones that are loaded."""
 
-import re
 from collections.abc import Iterator
 
 from ongpu.facts.driver import Driver, SystemPackages
@@ -9,9 +8,10 @@ from ongpu.facts.symptoms import Symptoms
 from ongpu.knowledge.cuda import open_modules
 from ongpu.knowledge.gpus import compute_capability
 from ongpu.knowledge.pci import architecture_of_device_id
+from ongpu.lazy import lazy
 from ongpu.model import Certainty, Finding, Fix, Layer, Ref, Rule, Severity, Text
 
-OPEN = re.compile(r"^nvidia-(?:driver|dkms|kernel-source)-\d{3}(?:-server)?-open$|^nvidia-open(?:-dkms|-\d+)?$|^nvidia-open-kernel-dkms$|^kmod-nvidia-open-dkms$|^linux-modules-nvidia-\d+-open")
+OPEN = lazy(r"^nvidia-(?:driver|dkms|kernel-source)-\d{3}(?:-server)?-open$|^nvidia-open(?:-dkms|-\d+)?$|^nvidia-open-kernel-dkms$|^kmod-nvidia-open-dkms$|^linux-modules-nvidia-\d+-open")
 
 
 def check(symptoms: Symptoms | None, driver: Driver | None, pci: Pci | None, gpus: Gpus | None, packages: SystemPackages | None) -> Iterator[Finding]:
@@ -74,12 +74,12 @@ RULE = Rule(
     settle=("modinfo -F license nvidia", "sudo dmesg | grep -i nvrm", "lspci -nn -d 10de:"),
     see=("https://github.com/NVIDIA/open-gpu-kernel-modules", "https://developer.nvidia.com/blog/nvidia-transitions-fully-towards-open-source-gpu-kernel-modules/"),
     en=Text(
-        title="{card} is older than the open kernel modules support (it has no GSP), and the open ones are installed ({version})",
+        title="{card} is older than the open kernel modules support (it has no GSP), and the open ones are installed{version: (*)}",
         why="NVIDIA's open kernel modules run on Turing and newer only, because they need the GPU System Processor. Maxwell, Pascal and Volta cards need the closed (proprietary) modules. Many packages switched to the open ones by default with 560, and from 590 on there are only open ones.",
         fix="Switch to the proprietary modules: nvidia-driver-<branch> without -open (Ubuntu), nvidia-kernel-dkms (Debian), nvidia-580xx-dkms (Arch), or the .run file with --kernel-module-type=proprietary; reboot. The last branch for Maxwell, Pascal and Volta is 580.",
     ),
     zh=Text(
-        title="{card} 太老，开源内核模块不支持（没有 GSP），而系统装的正是开源模块（{version}）",
+        title="{card} 太老，开源内核模块不支持（没有 GSP），而系统装的正是开源模块{version:（*）}",
         why="NVIDIA 开源内核模块依赖 GPU 系统处理器（GSP），只支持 Turing 及更新的卡。Maxwell、Pascal、Volta 必须用闭源（proprietary）模块。许多软件包从 560 起默认改装开源模块，590 起只有开源模块。",
         fix="换成 proprietary 闭源模块：Ubuntu 用不带 -open 的 nvidia-driver-<分支>，Debian 用 nvidia-kernel-dkms，Arch 用 nvidia-580xx-dkms，或给 .run 加 --kernel-module-type=proprietary；然后重启。Maxwell、Pascal、Volta 的最后一个分支是 580。",
     ),

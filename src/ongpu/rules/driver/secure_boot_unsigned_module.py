@@ -18,19 +18,20 @@ def check(symptoms: Symptoms | None, driver: Driver | None, kernel: Kernel | Non
     said = symptoms.cite("secure-boot-refused") if symptoms else ()
     refused = symptoms.cite("module-not-permitted") if symptoms else ()
     on = kernel.secure_boot if kernel else None
+    words = symptoms.cite("secure-boot-told") if symptoms else ()
     locked = bool(kernel and kernel.lockdown)
     down = symptoms.cite(*DOWN) if symptoms else ()
     unloaded = bool(driver and driver.module_loaded is False and driver.on_disk)
-    if on is False and not said:
+    if on is False and not said and not words:
         return
-    if not (said or refused or (on and (down or unloaded)) or (locked and down)):
+    if not (said or refused or (words and down) or (on and (down or unloaded)) or (locked and down)):
         return
     taint = symptoms.cite("module-taint", "mok-pending") if symptoms else ()
     yield Finding(
         certainty=Certainty.CERTAIN if said or (refused and (on or locked)) else Certainty.LIKELY,
         values={},
         fixes=(Fix("enroll-mok"),),
-        refs=(*said, *refused, *(kernel.about("secure_boot", "lockdown") if kernel and (on or locked) else ()), *down[:3], *taint),
+        refs=(*said, *words, *refused, *(kernel.about("secure_boot", "lockdown") if kernel and (on or locked) else ()), *down[:3], *taint),
     )
 
 

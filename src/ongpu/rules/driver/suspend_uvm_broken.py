@@ -23,7 +23,7 @@ def check(
     unknown = symptoms.cite("cuda-unknown-999") if symptoms else ()
     fails = symptoms.cite(*FAILS) if symptoms else ()
     slept = symptoms.cite("suspend-told") if symptoms else ()
-    broken = bool(fails) or bool(torch and torch.cuda and torch.available is False)
+    broken = bool(fails) or bool(torch and torch.cuda != "" and torch.available is False) or bool(slept and symptoms and symptoms.has("gpu-idle-complaint"))
     if not (unknown or (slept and broken)):
         return
     if nodes and nodes.listed and not nodes.has("/dev/nvidia-uvm"):
@@ -38,7 +38,7 @@ def check(
         certainty=certainty,
         variant="" if slept else "maybe",
         fixes=(Fix("reload-uvm"), Fix("keep-memory-on-suspend")),
-        refs=(*fails[:4], *slept[:3], *(symptoms.cite("smi-works-told") if symptoms else ())),
+        refs=(*fails[:4], *slept[:3], *(symptoms.cite("smi-works-told", "uvm-reload-told", "gpu-idle-complaint", most=2) if symptoms else ())),
     )
 
 
@@ -47,7 +47,7 @@ RULE = Rule(
     layer=Layer.DRIVER,
     severity=Severity.ERROR,
     check=check,
-    hides=("cpu-only-build", "driver-too-old-for-cuda", "cuda-visible-devices-late"),
+    hides=("jax-without-cuda", "cpu-only-build", "driver-too-old-for-cuda", "cuda-visible-devices-late"),
     settle=("ls -l /dev/nvidia-uvm", "journalctl -k | grep -E 'PM: (suspend|resume|hibernation)'", "sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm"),
     see=("https://download.nvidia.com/XFree86/Linux-x86_64/550.54.14/README/powermanagement.html", "https://github.com/pytorch/pytorch/issues/49081"),
     en=Text(

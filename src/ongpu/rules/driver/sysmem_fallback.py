@@ -19,7 +19,17 @@ def check(symptoms: Symptoms | None, gpus: Gpus | None, machine: Machine | None,
     if (machine and machine.system in ("macos",)) or (machine and machine.system == "linux" and not machine.wsl and not windows):
         return
     full = [g for g in gpus.gpus if g.memory_total and g.memory_used is not None and g.memory_used >= FULL * g.memory_total] if gpus else []
-    if symptoms and symptoms.has("oom-printed"):
+    instead = symptoms.cite("instead-of-oom-told", most=2) if symptoms else ()
+    slower = symptoms.cite("sysmem-slow", "machine-slow-told", most=2) if symptoms else ()
+    spilling = symptoms.value("v", "spilling-driver-told") if symptoms else None
+    slow = slow or slower
+    if not told and symptoms and slower and ((instead and windows) or (spilling and symptoms.has("driver-updated-told"))):
+        yield Finding(
+            certainty=Certainty.LIKELY, fixes=(Fix("show-memory"),), values={"used": "GPU memory full", "driver": spilling or "?"},
+            refs=(*instead, *symptoms.cite("spilling-driver-told", "driver-updated-told", "memory-full-told", most=2), *slower),
+        )  # fmt: skip
+        return
+    if symptoms and symptoms.has("oom-printed") and not instead:
         return
     amounts = [float(v) for hit in (symptoms.seen("sysmem-told") if symptoms else ()) if (v := hit.groups.get("gb"))]
     amount = max(amounts) if amounts else None
@@ -47,7 +57,7 @@ RULE = Rule(
     layer=Layer.DRIVER,
     severity=Severity.WARNING,
     check=check,
-    hides=("thermal-throttle", "input-pipeline-bound", "sync-in-hot-loop", "workload-too-small", "no-mixed-precision"),
+    hides=("oom-batch-too-large", "oom-other-process", "thermal-throttle", "input-pipeline-bound", "sync-in-hot-loop", "workload-too-small", "no-mixed-precision"),
     settle=("nvidia-smi --query-gpu=memory.used,memory.total --format=csv", "Task Manager, Performance, GPU: Shared GPU memory"),
     see=("https://nvidia.custhelp.com/app/answers/detail/a_id/5490/~/system-memory-fallback-for-stable-diffusion",),
     en=Text(

@@ -8,9 +8,10 @@ from ongpu.facts.environment import Machine, Variables
 from ongpu.facts.framework import Torch
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.symptoms import Symptoms
+from ongpu.lazy import lazy
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
-SWITCHED = re.compile(r"SXM[3456]|HGX|DGX|H100 80GB HBM3|H[128]00\b(?!.*PCIe)|B[23]00|H20\b|GB[23]00", re.IGNORECASE)
+SWITCHED = lazy(r"SXM[3456]|HGX|DGX|H100 80GB HBM3|H[128]00\b(?!.*PCIe)|B[23]00|H20\b|GB[23]00", re.IGNORECASE)
 
 
 def check(
@@ -67,12 +68,12 @@ RULE = Rule(
     settle=("cat /sys/module/nvidia_uvm/parameters/uvm_disable_hmm", "modinfo -F license nvidia", "sudo dmesg | grep -i uvm"),
     see=("https://github.com/NVIDIA/open-gpu-kernel-modules/issues/901", "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/797", "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/947"),
     en=Text(
-        title="CUDA does not start although nvidia-smi and all device nodes are fine ({code}): HMM in nvidia_uvm fails on this kernel ({kernel}, driver {driver})",
+        title="CUDA does not start although nvidia-smi and all device nodes are fine ({code}): HMM in nvidia_uvm fails on this kernel{kernel: (*)}{driver: (driver *)}",
         why="With the open kernel modules nvidia_uvm switches heterogeneous memory management (HMM) on. On some kernels (EL9 and EL10, some 6.x) that set-up fails, cuInit returns 3 or 802, and no log says so. Without NVSwitch it is not the fabric manager.",
         fix="Switch HMM off: put \"options nvidia_uvm uvm_disable_hmm=1\" into /etc/modprobe.d/nvidia-uvm.conf, then sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm (or reboot). A newer driver or the proprietary modules help too.",
     ),
     zh=Text(
-        title="nvidia-smi 和设备节点都正常，CUDA 却无法启动（{code}）：nvidia_uvm 的 HMM 在此内核上失败（{kernel}，驱动 {driver}）",
+        title="nvidia-smi 和设备节点都正常，CUDA 却无法启动（{code}）：nvidia_uvm 的 HMM 在此内核上失败{kernel:（*）}{driver:（驱动 *）}",
         why="使用开源内核模块时，nvidia_uvm 会启用异构内存管理（HMM）。在某些内核上（EL9、EL10、部分 6.x）初始化失败，cuInit 返回 3 或 802，日志里却没有任何记录。没有 NVSwitch 的机器，与 fabric manager 无关。",
         fix="关闭 HMM：在 /etc/modprobe.d/nvidia-uvm.conf 写入 “options nvidia_uvm uvm_disable_hmm=1”，然后 sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm（或重启）。升级驱动或改用专有模块也可以。",
     ),

@@ -21,19 +21,21 @@ def check(
         return
     said = symptoms.cite("uvm-node-missing") if symptoms else ()
     fails = symptoms.cite(*FAILS) if symptoms else ()
-    broken = bool(fails) or bool(torch and torch.cuda and torch.available is False) or bool(torch and torch.cuda and torch.computed is False)
+    broken = bool(fails) or bool(torch and torch.cuda != "" and torch.available is False) or bool(torch and torch.cuda and torch.computed is False)
+    reload = symptoms.cite("uvm-reload-told") if symptoms and symptoms.has("fixes-told") and not symptoms.has("suspend-told") else ()
+    broken = broken or bool(symptoms and symptoms.has("gpu-idle-complaint"))
     there = bool(nodes and nodes.has("/dev/nvidia-uvm"))
     cards = any(node.path[11:].isdigit() or node.path == "/dev/nvidiactl" for node in nodes.nodes) if nodes else False
     gone = bool(nodes and ((nodes.listed and cards and not there) or "/dev/nvidia-uvm" in nodes.absent))
     unloaded = bool(driver and driver.uvm_loaded is False)
     helpless = bool(driver and driver.modprobe is False)  # nothing would load it at the first CUDA call
-    if there or not (said or (gone and broken) or (unloaded and broken) or (gone and unloaded and helpless)):
+    if there or not ((reload and broken) or said or (gone and broken) or (unloaded and broken) or (gone and unloaded and helpless)):
         return
     yield Finding(
         certainty=Certainty.CERTAIN if (said and (broken or gone)) or (gone and unloaded) or (gone and fails) else Certainty.LIKELY,
         variant="container" if container and container.inside else "",
         fixes=(Fix("load-uvm"),),
-        refs=(*said, *fails[:3], *(nodes.about("absent", "nodes")[:4] if nodes and gone else ()), *(driver.about("uvm_loaded")[:1] if driver and unloaded else ())),
+        refs=(*said, *reload, *fails[:3], *(nodes.about("absent", "nodes")[:4] if nodes and gone else ()), *(driver.about("uvm_loaded")[:1] if driver and unloaded else ())),
     )
 
 

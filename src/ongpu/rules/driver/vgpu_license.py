@@ -1,14 +1,14 @@
 """A vGPU without a licence: slowed down, then refused."""
 
-import re
 from collections.abc import Iterator
 
 from ongpu.facts.driver import Services
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.symptoms import Symptoms
+from ongpu.lazy import lazy
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
-PROFILE = re.compile(r"\b(?:GRID|NVIDIA) [A-Z]+\d+\w*-(?:\d+-)?\d+[ABCQ]\b")
+PROFILE = lazy(r"\b(?:(?:GRID|NVIDIA) )?[A-Z]+\d+\w*-(?:\d+-)?\d+[ABCQ]\b")
 
 
 def check(symptoms: Symptoms | None, gpus: Gpus | None, services: Services | None) -> Iterator[Finding]:
@@ -24,7 +24,7 @@ def check(symptoms: Symptoms | None, gpus: Gpus | None, services: Services | Non
         return
     if bad or said:
         certainty = Certainty.CERTAIN
-    elif (told and gridd in ("inactive", "failed", "missing")) or (told and busy):
+    elif (told and symptoms and symptoms.has("machine-slow-told", "speed-falls") and symptoms.has("twenty-minutes-told")) or (told and gridd in ("inactive", "failed", "missing")) or (told and busy):
         certainty = Certainty.LIKELY
     else:
         return
@@ -35,7 +35,7 @@ def check(symptoms: Symptoms | None, gpus: Gpus | None, services: Services | Non
         severity=Severity.ERROR if hard else None,
         values={"state": state, "card": names[0] if names else "vGPU", "gridd": f"nvidia-gridd: {gridd}. " if gridd else ""},
         fixes=(Fix("license-vgpu"),),
-        refs=(*said, *(g.ref for g in bad if g.ref), *(symptoms.cite("devices-busy-46", "vgpu-told") if symptoms else ()), *(services.about("nvidia-gridd")[:1] if services and gridd else ())),
+        refs=(*said, *(g.ref for g in bad if g.ref), *(symptoms.cite("devices-busy-46", "vgpu-told", "twenty-minutes-told") if symptoms else ()), *(services.about("nvidia-gridd")[:1] if services and gridd else ())),
     )
 
 

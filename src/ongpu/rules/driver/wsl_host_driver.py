@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from ongpu.facts.driver import Driver, Kernel
 from ongpu.facts.environment import Machine
+from ongpu.facts.framework import Torch
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.symptoms import Symptoms
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
@@ -12,8 +13,9 @@ FAILS = ("smi-no-communication", "no-cuda-device", "driver-insufficient", "torch
          "driver-too-old-found", "driver-code-35", "wsl-dxg-failed", "tf-no-kernel-driver", "proc-version-missing", "cuda-unknown-999", "cuda-init-3", "module-not-found")
 
 
-def check(symptoms: Symptoms | None, machine: Machine | None, driver: Driver | None, kernel: Kernel | None, gpus: Gpus | None) -> Iterator[Finding]:
+def check(symptoms: Symptoms | None, machine: Machine | None, driver: Driver | None, kernel: Kernel | None, gpus: Gpus | None, torch: Torch | None) -> Iterator[Finding]:
     wsl = machine.wsl if machine else None
+    updated = symptoms.cite("windows-updated-told", most=2) if symptoms and (wsl or symptoms.has("wsl-stub", "wsl-prompt", "wsl-told")) else ()
     one = symptoms.cite("wsl1-kernel", "wsl-version-1") if symptoms else ()
     table = symptoms.cite("wsl-table-1") if symptoms else ()
     one = (*one, *table)
@@ -25,7 +27,9 @@ def check(symptoms: Symptoms | None, machine: Machine | None, driver: Driver | N
     dxg = symptoms.cite("wsl-dxg-failed") if symptoms else ()
     if symptoms and symptoms.has("driver-not-wsl"):
         return
-    if not (wsl or first or blocked or dxg or (symptoms and symptoms.has("wsl-no-adapters")) or (symptoms and symptoms.has("wsl-told", "wsl-stub"))):
+    if torch and torch.available and not torch.conflicts and not one:
+        return  # the dxgkio messages are noise
+    if not (wsl or first or blocked or dxg or (symptoms and symptoms.has("wsl-no-adapters")) or (symptoms and symptoms.has("wsl-told", "wsl-stub")) or updated):
         return
     tcc = [g for g in gpus.gpus if g.driver_model == "TCC"] if gpus else []
     adapters = symptoms.cite("wsl-no-adapters") if symptoms else ()
@@ -41,7 +45,7 @@ def check(symptoms: Symptoms | None, machine: Machine | None, driver: Driver | N
         variant, certainty = "tcc", Certainty.CERTAIN
     elif adapters:
         variant, certainty = "", Certainty.CERTAIN
-    elif (dxg and symptoms and symptoms.has("dxg-missing")) or blocked:
+    elif (updated and symptoms and symptoms.has(*FAILS, "devices-busy-46")) or (dxg and symptoms and symptoms.has("dxg-missing")) or blocked:
         variant, certainty = "", Certainty.LIKELY
     elif old and fails:
         variant, certainty = "", Certainty.CERTAIN
@@ -56,7 +60,7 @@ def check(symptoms: Symptoms | None, machine: Machine | None, driver: Driver | N
         variant=variant,
         values={"version": version or "?", "distribution": (machine.distribution if machine and machine.distribution else "Ubuntu").capitalize()},
         fixes=(Fix("wsl-to-2"),) if variant == "one" else (Fix("wsl-update"), Fix("update-driver")),
-        refs=(*one, *adapters, *(g.ref for g in tcc if g.ref), *(machine.about("wsl")[:2] if machine and wsl else ()), *blocked, *dxg, *fails[:4], *(driver.about("version")[:1] if driver and version else ()), *(kernel.about("release")[:1] if kernel and first else ())),
+        refs=(*one, *adapters, *(g.ref for g in tcc if g.ref), *(machine.about("wsl")[:2] if machine and wsl else ()), *blocked, *updated, *dxg, *fails[:4], *(driver.about("version")[:1] if driver and version else ()), *(kernel.about("release")[:1] if kernel and first else ())),
     )
 
 
@@ -65,16 +69,16 @@ RULE = Rule(
     layer=Layer.DRIVER,
     severity=Severity.ERROR,
     check=check,
-    hides=("driver-module-not-loaded", "driver-not-installed", "driver-too-old-for-cuda", "device-node-missing", "no-nvidia-gpu", "gpu-not-on-bus", "suspend-uvm-broken", "cuda-lib-missing"),
+    hides=("exclusive-process-mode", "gpu-busy-other-process", "driver-module-not-loaded", "driver-not-installed", "driver-too-old-for-cuda", "device-node-missing", "no-nvidia-gpu", "gpu-not-on-bus", "suspend-uvm-broken", "cuda-lib-missing"),
     settle=("wsl.exe -l -v", "ls -l /dev/dxg /usr/lib/wsl/lib", "nvidia-smi.exe"),
     see=("https://docs.nvidia.com/cuda/wsl-user-guide/", "https://learn.microsoft.com/en-us/windows/wsl/tutorials/gpu-compute"),
     en=Text(
-        title="WSL gets no working GPU from the Windows host: its driver is missing or too old, or WSL itself is (Windows driver {version})",
+        title="WSL gets no working GPU from the Windows host: its driver is missing or too old, or WSL itself is{version: (Windows driver *)}",
         why="WSL 2 has no NVIDIA driver of its own. Windows mounts its driver's libcuda and nvidia-smi into /usr/lib/wsl/lib and passes the card through /dev/dxg; that takes a recent Windows driver (470 or newer, for CUDA 12: 528 or newer), Windows 10 21H2 or 11, and a current WSL kernel.",
         fix="In Windows, install the current NVIDIA driver, then wsl --update and wsl --shutdown, and start WSL anew. Check wsl -l -v (VERSION must be 2), ls /dev/dxg and /usr/lib/wsl/lib/nvidia-smi. Do not install a Linux driver inside WSL.",
     ),
     zh=Text(
-        title="WSL 没有从 Windows 主机得到可用的 GPU：主机驱动缺失或太旧，或 WSL 本身太旧（Windows 驱动 {version}）",
+        title="WSL 没有从 Windows 主机得到可用的 GPU：主机驱动缺失或太旧，或 WSL 本身太旧{version:（Windows 驱动 *）}",
         why="WSL 2 没有自己的 NVIDIA 驱动。Windows 把其驱动的 libcuda 和 nvidia-smi 挂到 /usr/lib/wsl/lib，并通过 /dev/dxg 提供显卡；这需要较新的 Windows 驱动（至少 470，CUDA 12 至少 528）、Windows 10 21H2 或 Windows 11，以及较新的 WSL 内核。",
         fix="在 Windows 中安装最新 NVIDIA 驱动，然后 wsl --update、wsl --shutdown，重新启动 WSL。检查 wsl -l -v（VERSION 应为 2）、ls /dev/dxg 和 /usr/lib/wsl/lib/nvidia-smi。不要在 WSL 里安装 Linux 驱动。",
     ),

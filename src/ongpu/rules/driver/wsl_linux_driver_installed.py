@@ -1,15 +1,15 @@
 """A Linux driver inside WSL shadows the Windows host's."""
 
-import re
 from collections.abc import Iterator
 
 from ongpu.facts.driver import Driver, SystemPackages
 from ongpu.facts.environment import Commands, Machine
 from ongpu.facts.libraries import Loader
 from ongpu.facts.symptoms import Symptoms
+from ongpu.lazy import lazy
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
-DRIVER = re.compile(r"^(?:nvidia-(?:driver|utils|dkms|kernel|compute-utils|headless)|libnvidia-|cuda-drivers|cuda$|nvidia-smi$|nvidia-open)")
+DRIVER = lazy(r"^(?:nvidia-(?:driver|utils|dkms|kernel|compute-utils|headless)|libnvidia-|cuda-drivers|cuda$|nvidia-smi$|nvidia-open)")
 INSTALL = ("wsl-driver-installed",)
 
 
@@ -17,11 +17,11 @@ def check(
     symptoms: Symptoms | None, machine: Machine | None, packages: SystemPackages | None, driver: Driver | None, loader: Loader | None, commands: Commands | None
 ) -> Iterator[Finding]:
     blocked = symptoms.cite("wsl-blocked") if symptoms else ()
-    wsl = bool(machine and machine.wsl == 2) or bool(symptoms and symptoms.has("wsl-told", "wsl-stub")) or bool(blocked)
+    wsl = bool(machine and machine.wsl == 2) or bool(symptoms and symptoms.has("wsl-told", "wsl-stub", "wsl-prompt")) or bool(blocked)
     if not wsl or (symptoms and symptoms.has("driver-not-wsl")) or (machine and machine.wsl == 1) or (symptoms and symptoms.has("wsl1-kernel")):
         return
     mine = [name for name in packages.packages if DRIVER.match(name)] if packages else []
-    typed = symptoms.cite(*INSTALL, "module-not-found", "module-unloadable") if symptoms else ()
+    typed = symptoms.cite("wsl-linux-driver-told", "linux-driver-package-named", *INSTALL, "module-not-found", "module-unloadable") if symptoms else ()
     run = packages.runfile if packages else ()
     outside = [item for item in (loader.loaded if loader else ()) if item.name.startswith("libcuda.so") and item.path and "/wsl/" not in item.path]
     no_device = symptoms.cite("no-cuda-device", "driver-insufficient", "smi-no-communication", "nvml-driver-not-loaded", "torch-no-driver", "driver-library-mismatch", "cuda-unknown-999",

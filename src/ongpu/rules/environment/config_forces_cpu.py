@@ -4,12 +4,14 @@ from collections.abc import Iterator
 
 from ongpu.facts.framework import Jax, OnnxRuntime, TensorFlow, Torch
 from ongpu.facts.hardware import Gpus
+from ongpu.facts.intent import on_purpose
 from ongpu.facts.mismatch import Mismatches
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.visible import blind
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
-_SETTINGS = ("setting-cpu-flag", "setting-cpu-config")
+_SETTINGS = ("setting-cpu-flag", "setting-cpu-config", "setting-cpu-listed", "setting-cpu-index", "setting-cpu-default")
+_IDLE = ("chose-cpu", "idle-gpu-told", "gpu-use-asked", "slow-words", "gpu-wanted", "gpu-idle-words", "ollama-on-cpu")
 
 
 def check(
@@ -29,9 +31,33 @@ def check(
             refs=(*symptoms.cite("lightning-not-used"), *symptoms.cite(*_SETTINGS)),
         )
         return
+    if onnx and onnx.cpu_session and onnx.offers_cuda and not symptoms.has("ort-126", "ort-cuda-create-failed"):
+        yield Finding(
+            variant="session",
+            certainty=Certainty.LIKELY,
+            values={"setting": "providers", "have": onnx.session or (), "offered": onnx.providers or ()},
+            refs=(*onnx.about("session"), *onnx.about("providers")),
+        )
+        return
     if not symptoms.has(*_SETTINGS):
         return
-    setting = symptoms.value("flag", "setting-cpu-flag") or symptoms.value("setting", "setting-cpu-config") or "?"
+    if symptoms.has("setting-cpu-default") and not symptoms.has(*_SETTINGS[:4]):
+        default = symptoms.value("flag", "setting-cpu-default")
+        if symptoms.has(*_IDLE) and (default or symptoms.has("gpu-idle-words", "idle-gpu-told", "chose-cpu")):
+            default = default or symptoms.value("flag2", "setting-cpu-default") or "?"
+            yield Finding(
+                variant="default",
+                certainty=Certainty.LIKELY,
+                values={"setting": default},
+                refs=(*symptoms.cite("setting-cpu-default"), *symptoms.cite("gpu-idle-words", "idle-gpu-told", most=2)),
+            )
+        return
+    setting = (
+        symptoms.value("flag", "setting-cpu-flag")
+        or symptoms.value("setting", "setting-cpu-config")
+        or symptoms.value("setting", "setting-cpu-listed", "setting-cpu-index")
+        or "?"
+    )
     flag = symptoms.has("setting-cpu-flag")
     cannot = (
         bool((torch and (torch.cuda == "" or torch.available is False)) or (flow and flow.gpus == 0))
@@ -44,19 +70,20 @@ def check(
         or (flow and flow.gpus)
         or (onnx and any("CUDA" in p for p in onnx.providers or ()))
     )
-    asked = symptoms.has("chose-cpu", "idle-gpu-told", "gpu-use-asked", "slow-words", "gpu-wanted")
+    asked = symptoms.has(*_IDLE)
     if cannot and not works and not flag:
         return
-    if not (works or asked or flag):
+    named = bool(gpus and gpus.names and symptoms.has("setting-cpu-index", "setting-cpu-listed", "slow-told"))
+    if not (works or asked or flag or named):
         return
     sure = works and (asked or symptoms.has("chose-cpu"))
     yield Finding(
         certainty=Certainty.POSSIBLE if cannot else Certainty.CERTAIN if sure and flag else Certainty.LIKELY,
-        severity=None if works or asked else Severity.WARNING,
+        severity=Severity.NOTE if on_purpose(symptoms) else None if works or asked else Severity.WARNING,
         values={"setting": setting.strip("\"' ")},
         refs=(
             *symptoms.cite(*_SETTINGS),
-            *symptoms.cite("chose-cpu", "idle-gpu-told", most=2),
+            *symptoms.cite("chose-cpu", "idle-gpu-told", "gpu-idle-words", most=2),
             *blind(symptoms, torch, flow, jax)[:2],
             *(torch.about("available") if torch and torch.available else ()),
         ),
@@ -75,14 +102,38 @@ RULE = Rule(
     en=Text(
         title="The program's own setting chooses the CPU: {setting}",
         why="The GPU and the framework may be in order; this option or configuration entry tells the program to use the CPU.",
-        fix="Change {setting} to the GPU: --device cuda (or cuda:0), device: cuda, use_cpu: false, gpu=True, n_gpu_layers=-1 (llama.cpp), providers=['CUDAExecutionProvider', 'CPUExecutionProvider'], accelerator='gpu'; in `accelerate config` answer No to CPU only.",
+        fix="Change {setting} to the GPU: --device cuda (or cuda:0), device: cuda, use_cpu: false, gpu=True, n_gpu_layers=-1 (llama.cpp), providers=['CUDAExecutionProvider', 'CPUExecutionProvider'], accelerator='gpu', --execution-providers cuda; in `accelerate config` answer No to CPU only.",
     ),
     zh=Text(
         title="程序自己的设置选择了 CPU：{setting}",
         why="GPU 和框架可能都没问题，是这个选项或配置项让程序使用 CPU。",
-        fix="把 {setting} 改为 GPU：--device cuda（或 cuda:0）、device: cuda、use_cpu: false、gpu=True、n_gpu_layers=-1（llama.cpp）、providers=['CUDAExecutionProvider', 'CPUExecutionProvider']、accelerator='gpu'；`accelerate config` 中“仅用 CPU”选 No。",
+        fix="把 {setting} 改为 GPU：--device cuda（或 cuda:0）、device: cuda、use_cpu: false、gpu=True、n_gpu_layers=-1（llama.cpp）、providers=['CUDAExecutionProvider', 'CPUExecutionProvider']、accelerator='gpu'、--execution-providers cuda；`accelerate config` 中“仅用 CPU”选 No。",
     ),
     variants={
+        "session": (
+            Text(
+                title="The ONNX Runtime session runs on {have}, although the package offers {offered}",
+                why="CUDAExecutionProvider is installed, but the session does not have it: since ONNX Runtime 1.9 a session that is made without providers=[...] uses the CPU. (Where it was asked for, its libraries could not be loaded: then an error about libcublas or cuDNN stands above.)",
+                fix="InferenceSession(path, providers=['CUDAExecutionProvider', 'CPUExecutionProvider']), or the program's own option for it (--execution-providers cuda, providers=...). Then session.get_providers() must begin with CUDAExecutionProvider.",
+            ),
+            Text(
+                title="ONNX Runtime 会话用的是 {have}，而软件包提供 {offered}",
+                why="已安装 CUDAExecutionProvider，但会话没有用它：自 ONNX Runtime 1.9 起，创建会话时不写 providers=[...] 就用 CPU。（若已要求却没有，则是它的库加载失败，上方会有 libcublas 或 cuDNN 的报错。）",
+                fix="InferenceSession(path, providers=['CUDAExecutionProvider', 'CPUExecutionProvider'])，或使用程序自己的选项（--execution-providers cuda、providers=...）。之后 session.get_providers() 应以 CUDAExecutionProvider 开头。",
+            ),
+        ),
+        "default": (
+            Text(
+                title="The program runs on the CPU unless {setting} says otherwise",
+                why="Its help tells that the default is the CPU (or no GPU), and nothing shows that the option was given.",
+                fix="Start it with {setting} cuda (or cuda:0; a plain switch without a value).",
+            ),
+            Text(
+                title="除非用 {setting} 指定，否则程序在 CPU 上运行",
+                why="程序的帮助说明默认是 CPU（或不用 GPU），而没有迹象表明给过这个选项。",
+                fix="启动时加 {setting} cuda（或 cuda:0；若是开关则不带值）。",
+            ),
+        ),
         "lightning": (
             Text(
                 title="Lightning has a GPU but does not use it (GPU available: True, used: False)",

@@ -1,5 +1,6 @@
 """CUDA numbers the GPUs in another order than nvidia-smi."""
 
+import re
 from collections.abc import Iterator
 
 from ongpu.facts.environment import Variables
@@ -8,16 +9,38 @@ from ongpu.facts.symptoms import Symptoms
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
 
+def _model(name: str) -> str:
+    """The model alone: "rtx 2080" of "NVIDIA GeForce RTX 2080"."""
+    return re.sub(r"nvidia|geforce|tesla|quadro", "", name.lower()).strip()
+
+
 def check(variables: Variables | None, gpus: Gpus | None, symptoms: Symptoms | None) -> Iterator[Finding]:
     order = variables.get("CUDA_DEVICE_ORDER") if variables else None
-    if order == "PCI_BUS_ID":
+    if order == "PCI_BUS_ID" and not (symptoms and symptoms.has("order-fixed")):
         return
     names = list(dict.fromkeys(g.name for g in gpus.gpus if g.name)) if gpus else []
     if gpus and not names and len(gpus.names) > 1:
         names = list(dict.fromkeys(gpus.names))
     hint = symptoms.cite("device-order-hint") if symptoms else ()
     visible = variables.get("CUDA_VISIBLE_DEVICES") if variables else None
-    mixed = len(names) > 1
+    several = bool(symptoms and symptoms.has("different-cards"))
+    mixed = len(names) > 1 or several
+    first = symptoms.value("name", "torch-first-card") if symptoms else None
+    listed = next((g.name for g in gpus.gpus if g.index == 0 and g.name), None) if gpus else None
+    listed = listed or (symptoms.value("name", "smi-first-card") if symptoms else None)
+    others = [_model(name) for name in names]
+    if first and listed and _model(first) != _model(listed) and _model(first) in others and symptoms and not (visible or "").strip():
+        yield Finding(
+            certainty=Certainty.LIKELY,
+            values={"cards": names, "visible": "?"},
+            fixes=(Fix("pci-bus-order"),),
+            refs=(*symptoms.cite("torch-first-card", "smi-first-card", most=2), *(gpus.cite()[:4] if gpus else ())),
+        )
+        return
+    if symptoms and symptoms.has("visible-but-other") and (mixed or visible or hint) and not (variables and variables.set_late):
+        hint = (*symptoms.cite("visible-but-other", most=2), *symptoms.cite("different-cards", most=1), *hint)
+        if not (mixed and (visible or symptoms.has("device-order-hint"))) and len(hint) < 2:
+            mixed = mixed and not visible
     if not hint and not (mixed and visible and visible.strip() not in ("", "-1")):
         return
     if hint and not mixed and not visible and symptoms and not symptoms.value("what", "device-order-hint"):
@@ -46,12 +69,12 @@ RULE = Rule(
     ),
     see=("https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#cuda-environment-variables",),
     en=Text(
-        title="CUDA numbers these GPUs in another order than nvidia-smi ({cards}; CUDA_VISIBLE_DEVICES={visible})",
+        title="CUDA numbers these GPUs in another order than nvidia-smi{cards: (*)}{visible: (CUDA_VISIBLE_DEVICES=*)}",
         why="nvidia-smi sorts by PCI bus, CUDA by default by speed (CUDA_DEVICE_ORDER=FASTEST_FIRST), so that with different cards index 0 of one is not index 0 of the other and the program lands on another GPU than meant.",
         fix="export CUDA_DEVICE_ORDER=PCI_BUS_ID before the start (or in code before the first CUDA call): then both count alike. Or choose by UUID: CUDA_VISIBLE_DEVICES=GPU-... from nvidia-smi -L.",
     ),
     zh=Text(
-        title="CUDA 给这些 GPU 的编号顺序与 nvidia-smi 不同（{cards}；CUDA_VISIBLE_DEVICES={visible}）",
+        title="CUDA 给这些 GPU 的编号顺序与 nvidia-smi 不同{cards:（*）}{visible:（CUDA_VISIBLE_DEVICES=*）}",
         why="nvidia-smi 按 PCI 总线排序，CUDA 默认按速度排序（CUDA_DEVICE_ORDER=FASTEST_FIRST）。显卡型号不同时，两边的 0 号并不是同一块，程序会跑到别的 GPU 上。",
         fix="启动前 export CUDA_DEVICE_ORDER=PCI_BUS_ID（或在代码第一次 CUDA 调用之前设置），两者编号即一致；或按 UUID 选择：CUDA_VISIBLE_DEVICES=GPU-...（见 nvidia-smi -L）。",
     ),

@@ -2,12 +2,15 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ongpu.facts.environment import Variables
 from ongpu.facts.framework import Jax, OnnxRuntime, TensorFlow, Torch
 from ongpu.facts.hardware import Gpus
+from ongpu.facts.intent import on_purpose
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.visible import blind
+from ongpu.lazy import lazy
 from ongpu.model import Certainty, Finding, Fix, Layer, Ref, Rule, Severity, Text
 
 _NAMES = (
@@ -17,7 +20,7 @@ _NAMES = (
     "GPU_DEVICE_ORDINAL",
     "NVIDIA_VISIBLE_DEVICES",
 )
-_NOTHING = re.compile(r"^(?:-1|none|void|nodevfiles|null|no|false|-|\[\]|-1,.*)$", re.IGNORECASE)
+_NOTHING = lazy(r"^(?:-1|none|void|nodevfiles|null|no|false|-|\[\]|-1,.*)$", re.IGNORECASE)
 _NUMBERS = {"one": 1, "two": 2, "three": 3, "four": 4, "eight": 8}
 
 
@@ -59,12 +62,17 @@ def check(
             return  # told to be empty or unset: `echo` prints the same for both; the live environment does not
         if not missed and symptoms and symptoms.has("tf-devices-with-gpu", "harmless-tf-using-gpu"):
             return  # a run on the CPU beside one on the GPU, on purpose
+        if on_purpose(symptoms) or (symptoms and symptoms.has("cpu-wanted")):
+            yield replace(_finding("", name, value or "(empty)", Certainty.LIKELY, (*lines, *missed)), severity=Severity.NOTE)
+            return
         yield _finding(
             "", name, value or "(empty)", Certainty.CERTAIN if missed else Certainty.LIKELY, (*lines, *missed)
         )
         return
     indices = [int(x) for x in re.findall(r"(?<![\w-])\d+(?![\w-])", value)] if re.fullmatch(r"[\d,\s]+", value) else []
-    if indices and count is not None and indices[0] >= count:
+    if len(indices) == 1 and indices[0] > 0 and not missed and symptoms and symptoms.has("renumbered") and (count is None or indices[0] < count):
+        yield replace(_finding("renumbered", name, value, Certainty.CERTAIN, (*lines, *symptoms.cite("renumbered", most=2))), severity=Severity.NOTE, fixes=())
+    elif indices and count is not None and indices[0] >= count:
         likely = Certainty.CERTAIN if missed and listed else Certainty.LIKELY
         yield _finding("index", name, value, likely, (*lines, *told, *missed), count)
     elif indices and count is not None and any(i >= count for i in indices) and missed:
@@ -143,6 +151,18 @@ RULE = Rule(
         fix="取消 {name}，或把它设为某块 GPU 的编号（CUDA_VISIBLE_DEVICES=0）。设置的地方可能是 shell 启动文件、启动脚本、notebook、服务，或代码里导入框架之前的 os.environ。",
     ),
     variants={
+        "renumbered": (
+            Text(
+                title="{name}={value}: inside the process that GPU is number 0, as it should be",
+                why="The process sees only the GPUs that {name} names, and counts them from 0. So cuda:0, GPU 0 or device 0 in its output is GPU {value} of the machine: nothing is wrong.",
+                fix="Nothing to do. In the code use cuda:0; nvidia-smi goes on showing it as GPU {value} (with CUDA_DEVICE_ORDER=PCI_BUS_ID where the cards differ).",
+            ),
+            Text(
+                title="{name}={value}：进程内该 GPU 的编号是 0，这是正常的",
+                why="进程只能看到 {name} 列出的 GPU，并从 0 开始编号。因此输出中的 cuda:0、GPU 0、device 0 就是机器上的 GPU {value}，没有问题。",
+                fix="无需处理。代码中写 cuda:0；nvidia-smi 仍显示为 GPU {value}（显卡型号不同时请设 CUDA_DEVICE_ORDER=PCI_BUS_ID）。",
+            ),
+        ),
         "index": (
             Text(
                 title="{name}={value} asks for a GPU that does not exist: there are {count} (highest index {last})",

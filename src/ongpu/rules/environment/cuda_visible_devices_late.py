@@ -3,16 +3,31 @@
 from collections.abc import Iterator
 
 from ongpu.facts.environment import Variables
+from ongpu.facts.framework import Torch
 from ongpu.facts.symptoms import Symptoms
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 
-def check(variables: Variables | None, symptoms: Symptoms | None) -> Iterator[Finding]:
+def check(variables: Variables | None, symptoms: Symptoms | None, torch: Torch | None) -> Iterator[Finding]:
     late = variables.set_late if variables else ()
     told = symptoms.cite("late-visible-hint") if symptoms else ()
+    value = variables.get("CUDA_VISIBLE_DEVICES") if variables else None
+    imported = variables.set_after_import if variables else ()
+    if not late and imported and value:
+        wanted = len([item for item in value.split(",") if item.strip() and item.strip() != "-1"])
+        shown = symptoms.seen("many-devices-line") if symptoms else ()
+        count = max(len({hit.groups.get("n") for hit in shown}), (torch.device_count or 0) if torch else 0)
+        if wanted < count:
+            refs = (*imported, *(hit.ref for hit in shown[:3]), *(torch.about("device_count") if torch and not shown else ()))
+            yield Finding(
+                certainty=Certainty.LIKELY,
+                variant="import",
+                values={"value": value, "count": count, "line": imported[0].quote.strip()},
+                refs=refs,
+            )
+            return
     if not late and not told:
         return
-    value = variables.get("CUDA_VISIBLE_DEVICES") if variables else None
     yield Finding(
         certainty=Certainty.CERTAIN if late and told else Certainty.LIKELY,
         severity=Severity.WARNING if late and not told else None,
@@ -40,6 +55,18 @@ RULE = Rule(
         fix="在第一次 CUDA 调用之前设置，最好写在命令行（CUDA_VISIBLE_DEVICES={value} python ...）或 import torch 之前的最前几行；或者不设它，改用 torch.cuda.set_device / torch.device('cuda:N') 选择设备。",
     ),
     variants={
+        "import": (
+            Text(
+                title="CUDA_VISIBLE_DEVICES={value} is set after `{line}`, and the program still sees {count} GPUs",
+                why="The variable is read once, when CUDA starts. Something that was imported before the assignment started CUDA (or an older torch counted the devices on import), so the later value is ignored.",
+                fix="Set it before the program starts (CUDA_VISIBLE_DEVICES={value} python train.py), or move the assignment (and CUDA_DEVICE_ORDER) above import torch and every other import.",
+            ),
+            Text(
+                title="CUDA_VISIBLE_DEVICES={value} 设置在 `{line}` 之后，程序仍看到 {count} 块 GPU",
+                why="该变量只在 CUDA 启动时读取一次。赋值之前导入的东西已经启动了 CUDA（或旧版 torch 在 import 时就统计了设备），之后的值被忽略。",
+                fix="在启动程序前设置（CUDA_VISIBLE_DEVICES={value} python train.py），或把赋值（连同 CUDA_DEVICE_ORDER）移到 import torch 及其他 import 之前。",
+            ),
+        ),
         "told": (
             Text(
                 title="CUDA_VISIBLE_DEVICES ({value}) has no effect: it is set too late in the process",

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from ongpu.facts.environment import Variables
 from ongpu.facts.framework import Jax, TensorFlow, Torch
+from ongpu.facts.intent import on_purpose
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.visible import blind
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
@@ -59,8 +60,17 @@ def check(
         return
     missed = (
         *blind(symptoms, torch, flow, jax),
-        *(symptoms.cite("chose-cpu", "no-gpu-complaint", "jax-gpu-maybe", most=2) if symptoms else ()),
+        *(symptoms.cite("chose-cpu", "no-gpu-complaint", "jax-gpu-maybe", "ollama-on-cpu", most=2) if symptoms else ()),
     )
+    ollama = variables.get("OLLAMA_LLM_LIBRARY")
+    if ollama and not ollama.startswith("cpu") and symptoms and symptoms.has("ollama-on-cpu"):
+        yield Finding(
+            certainty=Certainty.LIKELY,
+            values={"name": "OLLAMA_LLM_LIBRARY", "value": ollama, "who": "Ollama"},
+            fixes=(Fix("unset-variable", {"name": "OLLAMA_LLM_LIBRARY"}),),
+            refs=(*variables.cite("OLLAMA_LLM_LIBRARY"), *symptoms.cite("ollama-on-cpu", most=2)),
+        )
+        return
     for name, (pattern, who) in _SWITCHES.items():
         value = variables.get(name) or ""
         if not value or not re.fullmatch(pattern, value.strip(), re.IGNORECASE):
@@ -78,7 +88,7 @@ def check(
             continue
         yield Finding(
             certainty=Certainty.CERTAIN if missed and not plain else Certainty.LIKELY,
-            severity=Severity.WARNING if not missed and plain else None,
+            severity=Severity.NOTE if on_purpose(symptoms) or (symptoms and symptoms.has("cpu-wanted")) else Severity.WARNING if not missed and plain else None,
             variant="" if who else "plain",
             values={"name": name, "value": value, "who": who},
             fixes=(Fix("unset-variable", {"name": name}),),

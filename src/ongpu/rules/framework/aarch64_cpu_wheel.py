@@ -42,6 +42,7 @@ def check(
         and torch.cuda is None
         and default_build(version, "linux_aarch64") == "cpu"
     )
+    cpu = cpu or bool(torch and any("+cpu" in conflict for conflict in torch.conflicts))
     if version and not (cpu or default) and torch and (torch.cuda or "+cu" in version):
         return
     plain = (
@@ -95,14 +96,14 @@ RULE = Rule(
     settle=("uname -m", "python -c 'import torch; print(torch.__version__, torch.version.cuda)'"),
     see=("https://pytorch.org/get-started/locally/", "https://docs.nvidia.com/dgx/dgx-spark/"),
     en=Text(
-        title="On {where} (Linux aarch64) the default PyTorch wheel ({version}) is a CPU build",
+        title="On {where} (Linux aarch64) the default PyTorch wheel {version:(*) }is a CPU build",
         why="Up to torch 2.10 the aarch64 wheel on PyPI has no CUDA; CUDA wheels for aarch64 (SBSA: Grace, GH200, DGX Spark) exist only on PyTorch's CUDA index, from 2.7 on. Installers that look for a driver on x86_64 only take the CPU wheel too.",
-        fix="pip uninstall torch torchvision torchaudio, then pip install torch torchvision --index-url https://download.pytorch.org/whl/{tag} (shows as {version}+{tag}), or torch 2.11 and newer from PyPI, or NVIDIA's NGC PyTorch container for aarch64.",
+        fix="pip uninstall torch torchvision torchaudio, then pip install torch torchvision --index-url https://download.pytorch.org/whl/{tag} (shows as {version:*|VERSION}+{tag}), or torch 2.11 and newer from PyPI, or NVIDIA's NGC PyTorch container for aarch64.",
     ),
     zh=Text(
-        title="在 {where}（Linux aarch64）上，默认的 PyTorch 轮子（{version}）是 CPU 版",
-        why="torch 2.10 及更早，PyPI 上的 aarch64 轮子不带 CUDA；aarch64（SBSA：Grace、GH200、DGX Spark）的 CUDA 轮子只在 PyTorch 的 CUDA 索引里，从 2.7 开始提供。只在 x86_64 上检测驱动的安装器也会装成 CPU 版。",
-        fix="先 pip uninstall torch torchvision torchaudio，再 pip install torch torchvision --index-url https://download.pytorch.org/whl/{tag}（版本会显示为 {version}+{tag}）；或用 PyPI 上的 torch 2.11 及以上，或 NVIDIA NGC 的 aarch64 PyTorch 容器。",
+        title="在 {where}（Linux aarch64）上，默认的 PyTorch wheel{version:（*）}是 CPU 版",
+        why="torch 2.10 及更早，PyPI 上的 aarch64 wheel 不带 CUDA；aarch64（SBSA：Grace、GH200、DGX Spark）的 CUDA wheel 只在 PyTorch 的 CUDA 索引里，从 2.7 开始提供。只在 x86_64 上检测驱动的安装器也会装成 CPU 版。",
+        fix="先 pip uninstall torch torchvision torchaudio，再 pip install torch torchvision --index-url https://download.pytorch.org/whl/{tag}（版本会显示为 {version:*|版本号}+{tag}）；或用 PyPI 上的 torch 2.11 及以上，或 NVIDIA NGC 的 aarch64 PyTorch 容器。",
     ),
     variants={
         "tensorflow": (
@@ -113,7 +114,7 @@ RULE = Rule(
             ),
             Text(
                 title="Linux aarch64（{where}）上的 TensorFlow {version} 是 CPU 版",
-                why="TensorFlow 的 aarch64 轮子不带 CUDA。",
+                why="TensorFlow 的 aarch64 wheel 不带 CUDA。",
                 fix="使用 NVIDIA 的 aarch64 TensorFlow 容器（NGC，nvcr.io/nvidia/tensorflow），或从源码编译。",
             ),
         ),

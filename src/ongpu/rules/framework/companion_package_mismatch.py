@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from ongpu.facts.code import Traceback
 from ongpu.facts.framework import Package, Packages, Torch
 from ongpu.facts.installs import Installs, name_of
+from ongpu.facts.intent import goes_on
 from ongpu.facts.libraries import Loader
 from ongpu.facts.symptoms import Symptoms
 from ongpu.knowledge import others
@@ -176,6 +177,8 @@ def _told(
         or (package and version)
         or symptoms.has("extension-dll-load")
         or symptoms.value("module3", "torch-attribute")
+        or (symptoms.value("module2", "torch-attribute") and not symptoms.has("unknown-location", "not-a-package"))
+        or (symptoms.has("torch-attribute") and symptoms.has("companion-import"))
     )
     if weak and vague and not points:
         return
@@ -197,6 +200,18 @@ def _told(
         )
         return
     if symptoms.has("jaxlib-mismatch"):
+        plugins = [name for name in ("jax-cuda12-plugin", "jax-cuda13-plugin", "jax-cuda11-plugin") if packages and packages.get(name)]
+        plugin = (
+            symptoms.value("plugin", "jaxlib-mismatch")
+            or symptoms.value("p2", "jaxlib-mismatch")
+            or (packages.version(plugins[0]) if packages and plugins else None)
+        )
+        found = (
+            symptoms.value("jaxlib", "jaxlib-mismatch")
+            or symptoms.value("jaxlib2", "jaxlib-mismatch")
+            or (packages.version("jaxlib") if packages else None)
+            or "?"
+        )
         yield Finding(
             variant="jax",
             certainty=Certainty.CERTAIN,
@@ -204,13 +219,10 @@ def _told(
                 "jax": symptoms.value("jax", "jaxlib-mismatch")
                 or (packages.version("jax") if packages else None)
                 or "?",
-                "jaxlib": symptoms.value("jaxlib", "jaxlib-mismatch")
-                or symptoms.value("jaxlib2", "jaxlib-mismatch")
-                or (packages.version("jaxlib") if packages else None)
-                or "?",
+                "jaxlib": f"{found}, plugin {plugin}" if plugin and plugin != found else found,
             },
             fixes=(Fix("jax-cuda", {"extra": "cuda12"}),),
-            refs=refs,
+            refs=(*refs, *(packages.cite(*plugins, "jaxlib") if packages else ())),
         )
         return
     lib = symptoms.value("lib", "libtorch-missing")
@@ -238,6 +250,7 @@ def _told(
             refs=(*refs, *asked),
         )
         return
+    optional = {hit.name for hit in symptoms.seen(*_BROKEN)} == {"xformers-built-for"} and trace is None and goes_on(symptoms)
     pair = next((p for p in seen if p[0] == name), seen[0] if seen else None)
     if pair:
         yield Finding(
@@ -254,6 +267,7 @@ def _told(
     yield Finding(
         variant="xformers" if symptoms.has("xformers-built-for") else "",
         certainty=Certainty.LIKELY if weak else Certainty.CERTAIN,
+        severity=Severity.NOTE if optional else None,  # it works on without them
         values={
             "name": name or "?",
             "have": package.version if package and package.version else "?",
@@ -368,14 +382,14 @@ RULE = Rule(
         "https://github.com/Dao-AILab/flash-attention/releases",
     ),
     en=Text(
-        title="{name} ({have}) was built for another PyTorch than the one installed ({torch})",
-        why="The compiled part of {name} is bound to one release of PyTorch (and its CUDA and C++ ABI): its symbols ({symbol}) do not exist in another. An upgrade of either package alone, often by a dependency, breaks the pair.",
-        fix="Install the {name} that belongs to torch {torch}: the wheel whose file name carries that torch version, CUDA and cxx11abi value (for flash-attn 2.7.4.post1 and torch 2.6, for instance), or build it against the installed torch: pip install --force-reinstall --no-deps --no-build-isolation --no-binary {name} {name}; or go back to the torch it was built for.",
+        title="{name}{have: (*)} was built for another PyTorch than the one installed{torch: (*)}",
+        why="The compiled part of {name} is bound to one release of PyTorch (and its CUDA and C++ ABI): its symbols {symbol:(*) }do not exist in another. An upgrade of either package alone, often by a dependency, breaks the pair.",
+        fix="Install the {name} that belongs to {torch:torch *|the installed torch}: the wheel whose file name carries that torch version, CUDA and cxx11abi value (for flash-attn 2.7.4.post1 and torch 2.6, for instance), or build it against the installed torch: pip install --force-reinstall --no-deps --no-build-isolation --no-binary {name} {name}; or go back to the torch it was built for.",
     ),
     zh=Text(
-        title="{name}（{have}）是为另一个版本的 PyTorch 编译的，与已装的（{torch}）不符",
-        why="{name} 的编译部分绑定于某一个 PyTorch 版本（及其 CUDA 和 C++ ABI），其符号（{symbol}）在别的版本里不存在。只升级其中一个包（常由依赖触发）就会破坏配对。",
-        fix="安装与 torch {torch} 对应的 {name}：文件名里的 torch 版本、CUDA、cxx11abi 都要一致（例如 torch 2.6 用 flash-attn 2.7.4.post1）；或针对现有 torch 编译：pip install --force-reinstall --no-deps --no-build-isolation --no-binary {name} {name}；或退回它所对应的 torch。",
+        title="{name}{have:（*）}是为另一个版本的 PyTorch 编译的，与已装的{torch:（*）}不符",
+        why="{name} 的编译部分绑定于某一个 PyTorch 版本（及其 CUDA 和 C++ ABI），其符号{symbol:（*）}在别的版本里不存在。只升级其中一个包（常由依赖触发）就会破坏配对。",
+        fix="安装与{torch: torch * |已装的 torch }对应的 {name}：文件名里的 torch 版本、CUDA、cxx11abi 都要一致（例如 torch 2.6 用 flash-attn 2.7.4.post1）；或针对现有 torch 编译：pip install --force-reinstall --no-deps --no-build-isolation --no-binary {name} {name}；或退回它所对应的 torch。",
     ),
     variants={
         "versions": (
@@ -392,14 +406,14 @@ RULE = Rule(
         ),
         "xformers": (
             Text(
-                title="xFormers was built for PyTorch {built}, but {torch} is installed",
+                title="xFormers was built for {built:PyTorch *|another PyTorch}, but {torch} is installed",
                 why="xFormers' C++/CUDA part is bound to one PyTorch release and CUDA; with another it cannot be loaded and memory-efficient attention is missing. Installing xformers can also replace torch.",
-                fix="Install the pair: {good} for torch {torch} (or torch {built} for this xFormers) from the same index, with pip install --index-url https://download.pytorch.org/whl/cuXXX; or leave xFormers out: torch's scaled_dot_product_attention does the same.",
+                fix="Install the pair: {good} for torch {torch}{built: (or torch * for this xFormers)} from the same index, with pip install --index-url https://download.pytorch.org/whl/cuXXX; or leave xFormers out: torch's scaled_dot_product_attention does the same.",
             ),
             Text(
-                title="xFormers 是为 PyTorch {built} 编译的，而装的是 {torch}",
+                title="xFormers 是为{built: PyTorch * |另一个 PyTorch 版本}编译的，而装的是 {torch}",
                 why="xFormers 的 C++/CUDA 部分绑定于一个 PyTorch 版本和 CUDA，换了就无法加载，memory-efficient attention 也随之缺失。安装 xformers 还可能顺带替换 torch。",
-                fix="成对安装：torch {torch} 用 {good}（或为这个 xFormers 装 torch {built}），同一索引 pip install --index-url https://download.pytorch.org/whl/cuXXX；也可以不用 xFormers，torch 的 scaled_dot_product_attention 作用相同。",
+                fix="成对安装：torch {torch} 用 {good}{built:（或为这个 xFormers 装 torch *）}，同一索引 pip install --index-url https://download.pytorch.org/whl/cuXXX；也可以不用 xFormers，torch 的 scaled_dot_product_attention 作用相同。",
             ),
         ),
         "library": (
@@ -422,7 +436,7 @@ RULE = Rule(
             ),
             Text(
                 title="{name} 是 ROCm 构建（它要 {lib}），而 torch 是 CUDA 构建（{tag}）",
-                why="{lib} 属于面向 AMD GPU 的 PyTorch。没写版本后缀时，pip 从 find-links 页面取了 {name} 的 ROCm 轮子，尽管 torch 指定了 +{tag}。",
+                why="{lib} 属于面向 AMD GPU 的 PyTorch。没写版本后缀时，pip 从 find-links 页面取了 {name} 的 ROCm wheel，尽管 torch 指定了 +{tag}。",
                 fix="每个包都写明后缀：{name}==版本+{tag}（pip install --force-reinstall），或用 --index-url https://download.pytorch.org/whl/{tag} 代替 -f torch_stable.html。",
             ),
         ),
@@ -440,12 +454,12 @@ RULE = Rule(
         ),
         "jax": (
             Text(
-                title="jax {jax} and jaxlib or its plugin ({jaxlib}) are of different versions",
+                title="jax{jax: *} and jaxlib or its plugin{jaxlib: (*)} are of different versions",
                 why="jax, jaxlib and the CUDA plugins must be of one release; otherwise the import fails or the plugin is ignored.",
                 fix='pip install -U "jax[cuda12]" (or pin jax, jaxlib, jax-cuda12-plugin and jax-cuda12-pjrt to one version).',
             ),
             Text(
-                title="jax {jax} 与 jaxlib 或其插件（{jaxlib}）版本不一致",
+                title="jax{jax: *} 与 jaxlib 或其插件{jaxlib:（*）}版本不一致",
                 why="jax、jaxlib 和 CUDA 插件必须同一版本，否则导入失败或插件被忽略。",
                 fix='pip install -U "jax[cuda12]"（或把 jax、jaxlib、jax-cuda12-plugin、jax-cuda12-pjrt 固定为同一版本）。',
             ),
@@ -471,7 +485,7 @@ RULE = Rule(
             Text(
                 title="{name} 是为 CUDA {cuda} 编译的，而 PyTorch（{torch}）是为 CUDA {have} 编译的",
                 why="{name} 的编译部分要求 CUDA {cuda} 运行库。与另一 CUDA 主版本的 PyTorch 放在一起，即使装上那个库也不匹配。",
-                fix="安装为 torch {torch}（CUDA {have}）编译的 {name}：选对应的轮子，或自行编译：pip install --force-reinstall --no-deps --no-build-isolation --no-binary :all: {name}。",
+                fix="安装为 torch {torch}（CUDA {have}）编译的 {name}：选对应的 wheel，或自行编译：pip install --force-reinstall --no-deps --no-build-isolation --no-binary :all: {name}。",
             ),
         ),
     },

@@ -82,6 +82,8 @@ def check(
             refs=symptoms.cite(*_OTHER),
         )
         return
+    if not from_cpu_index and missed and symptoms and symptoms.has("install-on-cpu-index") and not (torch and torch.cuda):
+        from_cpu_index = symptoms.value("what", "install-on-cpu-index") or "whl/cpu", symptoms.cite("install-on-cpu-index", most=2)
     if from_cpu_index and (missed or not (torch and torch.cuda)):
         yield Finding(
             variant="index",
@@ -112,13 +114,26 @@ def check(
             values={"name": "paddlepaddle", "package": "paddlepaddle-gpu"},
             refs=(*missed, *packages.cite("paddlepaddle")),
         )
-    elif symptoms and symptoms.has("cpu-wheel-named") and missed:
+    elif symptoms and symptoms.has("cpu-wheel-named") and (missed or gpus) and not symptoms.has("cpu-wanted"):
         yield Finding(
             variant="",
             certainty=Certainty.LIKELY,
             values=values | {"version": symptoms.value("wheel", "cpu-wheel-named") or values["version"]},
             fixes=(Fix("install-torch-cuda"),),
             refs=(*symptoms.cite("cpu-wheel-named"), *missed),
+        )
+    elif (
+        windows
+        and not (torch and torch.cuda)
+        and (missed or (symptoms and symptoms.has("chose-cpu")))
+        and _brings_torch(installs, packages)
+    ):
+        yield Finding(
+            variant="windows",
+            certainty=Certainty.LIKELY,
+            values=values,
+            fixes=(Fix("install-torch-cuda"),),
+            refs=(*missed, *(symptoms.cite("chose-cpu", most=2) if symptoms else ()), *_brings_torch(installs, packages)),
         )
     elif windows and missed and _plain_install(installs) and not (torch and torch.cuda):
         yield Finding(
@@ -148,6 +163,22 @@ def _conda_pair(installs: Installs | None, packages: Packages | None) -> tuple[R
         tuple(i.ref for i in installs.installs if i.tool == "conda" and i.asks("pytorch", "torch")) if installs else ()
     )
     return (*refs, *(packages.cite("cudatoolkit", "pytorch-cuda", "pytorch-mutex", "cpuonly") if packages else ()))
+
+
+# Packages that bring torch with them: on Windows the wheel of PyPI, which has no CUDA.
+_BRINGERS = (
+    "openai-whisper", "ultralytics", "transformers", "sentence-transformers", "easyocr", "accelerate", "diffusers", "pytorch-lightning", "whisperx",
+    "fastai", "timm", "stable-baselines3", "torchmetrics", "demucs", "tts", "coqui-tts", "flair", "kornia", "segment-anything", "basicsr", "realesrgan",
+)  # fmt: skip
+
+
+def _brings_torch(installs: Installs | None, packages: Packages | None) -> tuple[Ref, ...]:
+    asked = tuple(
+        item.ref
+        for item in (installs.installs if installs else ())
+        if item.asks(*_BRINGERS) and not any("whl/cu" in url for url in item.indexes)
+    )
+    return asked or (packages.cite(*_BRINGERS)[:2] if packages else ())
 
 
 def _plain_install(installs: Installs | None) -> tuple[Ref, ...]:
@@ -201,37 +232,37 @@ RULE = Rule(
     settle=("python -c 'import torch; print(torch.__version__, torch.version.cuda)'", "pip list | grep -i torch"),
     see=("https://pytorch.org/get-started/locally/", "https://pytorch.org/get-started/previous-versions/"),
     en=Text(
-        title="The installed PyTorch ({version}) is a CPU-only build",
+        title="The installed PyTorch {version:(*) }is a CPU-only build",
         why="A version with +cpu, torch.version.cuda None, or 'Torch not compiled with CUDA enabled' means that the package has no CUDA code at all: no driver or toolkit can change that. It comes from the CPU index, from a dependency that pulled the default wheel, or from PyPI on Windows, where the wheel is always the CPU build.",
-        fix="pip uninstall torch torchvision torchaudio, then install them from a CUDA index: pip install torch torchvision torchaudio --index-url https://download.pytorch.org/whl/{tag} (CUDA builds of {public}: {builds}). Without the uninstall pip keeps the CPU copy.",
+        fix="pip uninstall torch torchvision torchaudio, then install them from a CUDA index: pip install torch torchvision torchaudio --index-url https://download.pytorch.org/whl/{tag}{builds: (CUDA builds of this release: *)}. Without the uninstall pip keeps the CPU copy.",
     ),
     zh=Text(
-        title="安装的 PyTorch（{version}）是 CPU 版",
-        why="版本带 +cpu、torch.version.cuda 为 None，或出现 'Torch not compiled with CUDA enabled'，都说明这个包根本没有 CUDA 代码，换驱动或装工具包都没用。它来自 CPU 索引、被某个依赖拉下来的默认轮子，或 Windows 上的 PyPI（那里的轮子永远是 CPU 版）。",
-        fix="先 pip uninstall torch torchvision torchaudio，再从 CUDA 索引安装：pip install torch torchvision torchaudio --index-url https://download.pytorch.org/whl/{tag}（{public} 的 CUDA 构建有：{builds}）。不先卸载，pip 会保留 CPU 版。",
+        title="安装的 PyTorch{version:（*）}是 CPU 版",
+        why="版本带 +cpu、torch.version.cuda 为 None，或出现 'Torch not compiled with CUDA enabled'，都说明这个包根本没有 CUDA 代码，换驱动或装工具包都没用。它来自 CPU 索引、被某个依赖拉下来的默认 wheel，或 Windows 上的 PyPI（那里的 wheel 永远是 CPU 版）。",
+        fix="先 pip uninstall torch torchvision torchaudio，再从 CUDA 索引安装：pip install torch torchvision torchaudio --index-url https://download.pytorch.org/whl/{tag}{builds:（该版本的 CUDA 构建有：*）}。不先卸载，pip 会保留 CPU 版。",
     ),
     variants={
         "windows": (
             Text(
-                title="PyTorch ({version}) from PyPI on Windows is the CPU-only build",
+                title="PyTorch{version: (*)} from PyPI on Windows is the CPU-only build",
                 why="On Windows the wheel on PyPI never contains CUDA; a CUDA build shows a suffix such as +cu126 in its version. A plain pip install, or a requirement of another package, brought this one.",
-                fix="pip uninstall torch torchvision torchaudio, then: pip install torch torchvision torchaudio --index-url https://download.pytorch.org/whl/{tag} (CUDA builds of {public}: {builds}). Use the pip of the program's own environment (venv, python_embeded).",
+                fix="pip uninstall torch torchvision torchaudio, then: pip install torch torchvision torchaudio --index-url https://download.pytorch.org/whl/{tag}{builds: (CUDA builds of this release: *)}. Use the pip of the program's own environment (venv, python_embeded).",
             ),
             Text(
-                title="Windows 上从 PyPI 装的 PyTorch（{version}）是 CPU 版",
-                why="Windows 平台 PyPI 上的轮子从不带 CUDA；CUDA 构建的版本号会有 +cu126 之类的后缀。普通的 pip install 或其他包的依赖把它装了进来。",
-                fix="先 pip uninstall torch torchvision torchaudio，再 pip install torch torchvision torchaudio --index-url https://download.pytorch.org/whl/{tag}（{public} 的 CUDA 构建有：{builds}）。要用该程序自己环境（venv、python_embeded）里的 pip。",
+                title="Windows 上从 PyPI 装的 PyTorch{version:（*）}是 CPU 版",
+                why="Windows 平台 PyPI 上的 wheel 从不带 CUDA；CUDA 构建的版本号会有 +cu126 之类的后缀。普通的 pip install 或其他包的依赖把它装了进来。",
+                fix="先 pip uninstall torch torchvision torchaudio，再 pip install torch torchvision torchaudio --index-url https://download.pytorch.org/whl/{tag}{builds:（该版本的 CUDA 构建有：*）}。要用该程序自己环境（venv、python_embeded）里的 pip。",
             ),
         ),
         "conda": (
             Text(
                 title="conda installed a CPU build of PyTorch {version} ({build})",
-                why="The build string names cpu. conda takes the CPU build silently where no CUDA build of that version goes with what was asked for (cudatoolkit or pytorch-cuda {asked}; CUDA builds of {public}: {builds}), where the channel is wrong, or where no driver was visible at the install.",
+                why="The build string names cpu. conda takes the CPU build silently where no CUDA build of that version goes with what was asked for (cudatoolkit or pytorch-cuda{asked: *}{builds:; CUDA builds there are: *}), where the channel is wrong, or where no driver was visible at the install.",
                 fix="Ask for a pair that exists and name the CUDA build: conda install pytorch={public} 'pytorch=*=*cuda*' with a matching cudatoolkit / pytorch-cuda (for example 11.1 instead of 11.3 for 1.9.0) from the pytorch and nvidia channels, or use pip with --index-url https://download.pytorch.org/whl/{tag}. Check that the build string says cuda.",
             ),
             Text(
                 title="conda 安装的是 PyTorch {version} 的 CPU 构建（{build}）",
-                why="构建字符串里写着 cpu。当该版本没有与所要求的 cudatoolkit / pytorch-cuda（{asked}）匹配的 CUDA 构建（{public} 有：{builds}）、通道不对，或安装时看不到驱动，conda 会悄悄选 CPU 构建。",
+                why="构建字符串里写着 cpu。当该版本没有与所要求的 cudatoolkit / pytorch-cuda{asked:（*）}匹配的 CUDA 构建{builds:（现有：*）}、通道不对，或安装时看不到驱动，conda 会悄悄选 CPU 构建。",
                 fix="改用存在的组合并指定 CUDA 构建：conda install pytorch={public} 'pytorch=*=*cuda*'，配合匹配的 cudatoolkit / pytorch-cuda（例如 1.9.0 用 11.1 而不是 11.3），通道用 pytorch 和 nvidia；或用 pip 加 --index-url https://download.pytorch.org/whl/{tag}。装完确认构建字符串含 cuda。",
             ),
         ),
@@ -243,7 +274,7 @@ RULE = Rule(
             ),
             Text(
                 title="PyTorch 是从 CPU 索引安装的（{index}）",
-                why="安装命令指定了 CPU 轮子（{index}），无论驱动如何都不会有 CUDA 支持。",
+                why="安装命令指定了 CPU wheel（{index}），无论驱动如何都不会有 CUDA 支持。",
                 fix="先 pip uninstall torch torchvision torchaudio，再改用 --index-url https://download.pytorch.org/whl/{tag} 安装（conda：去掉 cpuonly，加 pytorch-cuda）。",
             ),
         ),
@@ -255,7 +286,7 @@ RULE = Rule(
             ),
             Text(
                 title="安装的 {name} 是 CPU 版",
-                why="程序自己说明它编译时没有 CUDA；GPU 版是另一个包或轮子。",
+                why="程序自己说明它编译时没有 CUDA；GPU 版是另一个包或 wheel。",
                 fix="卸载后安装 GPU 版：{package}（PaddlePaddle 用 paddlepaddle.org.cn 上与 CUDA 对应的索引；Linux 上的 TensorFlow 用 pip install 'tensorflow[and-cuda]'）。",
             ),
         ),

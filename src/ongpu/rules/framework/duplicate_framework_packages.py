@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from ongpu.facts.framework import OnnxRuntime, Packages, TensorFlow
+from ongpu.facts.installs import Installs
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.visible import blind
 from ongpu.model import Certainty, Finding, Fix, Layer, Ref, Rule, Severity, Text
@@ -20,21 +21,31 @@ _GROUPS = (
 
 
 def check(
-    packages: Packages | None, symptoms: Symptoms | None, onnx: OnnxRuntime | None, flow: TensorFlow | None
+    packages: Packages | None,
+    symptoms: Symptoms | None,
+    onnx: OnnxRuntime | None,
+    flow: TensorFlow | None,
+    installs: Installs | None,
 ) -> Iterator[Finding]:
-    if symptoms and symptoms.has("cupy-multiple") and not packages:
+    if symptoms and symptoms.has("cupy-multiple"):
+        told = symptoms.value("names", "cupy-names") or "cupy-cuda*"
+        each = told.split(", ")
         yield Finding(
             values={
-                "names": "cupy-cuda*",
-                "keep": "cupy-cuda12x",
-                "both": "cupy",
-                "versions": "cupy",
+                "names": told,
+                "keep": each[-1] if len(each) > 1 else "cupy-cuda12x",
+                "both": " ".join(each) if len(each) > 1 else "cupy",
+                "versions": told,
                 "module": "cupy",
             },
-            refs=symptoms.cite("cupy-multiple"),
+            refs=(*symptoms.cite("cupy-multiple"), *symptoms.cite("cupy-names", most=2)),
         )
         return
+    if found := _installed_together(installs, symptoms, onnx):
+        yield found
+        return
     if not packages:
+        yield from _in_words(symptoms, blind(symptoms, None, flow, None, onnx))
         return
     missed = blind(symptoms, None, flow, None, onnx)
     for group, keep, module in _GROUPS:
@@ -80,6 +91,10 @@ def check(
             gpus = [n for n in names if re.search(r"cu(?:da)?\d", n)]
             yield _finding(packages, names, sorted(gpus)[-1] if gpus else names[0], module, missed, symptoms)
             return
+    if found := _overridden(packages, symptoms, onnx, flow):
+        yield found
+        return
+    yield from _in_words(symptoms, missed)
     twice = [
         p
         for p in packages.duplicates
@@ -100,6 +115,78 @@ def check(
                 },
                 refs=tuple(p.ref for p in (first, second) if p.ref),
             )
+
+
+def _overridden(
+    packages: Packages, symptoms: Symptoms | None, onnx: OnnxRuntime | None, flow: TensorFlow | None
+) -> Finding | None:
+    """The GPU package is listed, and yet the module answers as the CPU package does: another one was installed over it."""
+    azure = bool(onnx and onnx.providers and "AzureExecutionProvider" in onnx.providers and not onnx.offers_cuda)
+    for gpu, cpu, says in (
+        ("faiss-gpu", "faiss-cpu", ("faiss-no-gpu",)),
+        ("onnxruntime-gpu", "onnxruntime", ("ort-provider-missing",)),
+        ("paddlepaddle-gpu", "paddlepaddle", ("paddle-no-cuda",)),
+        ("tensorflow-gpu", "tensorflow", ("tf-not-built-with-cuda",)),
+    ):
+        if not packages.get(gpu) or packages.get(cpu):
+            continue
+        lines = symptoms.cite(*says, most=2) if symptoms else ()
+        if gpu == "onnxruntime-gpu" and onnx and azure:
+            lines = (*lines, *onnx.about("providers"))
+        if gpu == "tensorflow-gpu" and flow and flow.cuda == "" and flow.gpus == 0:
+            lines = (*lines, *flow.refs[:2])
+        if lines:
+            names = [gpu, cpu]
+            return Finding(
+                variant="overridden",
+                certainty=Certainty.LIKELY,
+                values={"gpu": gpu, "cpu": cpu, "keep": gpu, "both": " ".join(names), "module": cpu.split("-")[0]},
+                fixes=(Fix("keep-one-package"),),
+                refs=(*packages.cite(gpu), *lines),
+            )
+    return None
+
+
+def _installed_together(installs: Installs | None, symptoms: Symptoms | None, onnx: OnnxRuntime | None) -> Finding | None:
+    """One command, or two, that install both, and a module without its GPU part."""
+    cpu_only = bool(onnx and onnx.providers is not None and not onnx.offers_cuda)
+    for gpu, cpu, missed in (
+        ("onnxruntime-gpu", "onnxruntime", cpu_only or bool(symptoms and symptoms.has("ort-provider-missing"))),
+        ("faiss-gpu", "faiss-cpu", bool(symptoms and symptoms.has("faiss-no-gpu"))),
+        ("paddlepaddle-gpu", "paddlepaddle", bool(symptoms and symptoms.has("paddle-no-cuda"))),
+    ):
+        runs = [item for item in (installs.installs if installs else ()) if item.asks(gpu) or item.asks(cpu)]
+        if missed and any(item.asks(gpu) for item in runs) and any(item.asks(cpu) for item in runs):
+            names = [gpu, cpu]
+            lines = (
+                *(item.ref for item in runs[:2]),
+                *(onnx.about("providers") if onnx and cpu_only else ()),
+                *(symptoms.cite("ort-provider-missing", "faiss-no-gpu", "paddle-no-cuda", most=1) if symptoms else ()),
+            )
+            return Finding(
+                certainty=Certainty.LIKELY,
+                values={"names": names, "versions": names, "keep": gpu, "both": " ".join(names), "module": cpu.split("-")[0]},
+                fixes=(Fix("keep-one-package"),),
+                refs=lines,
+            )
+    return None
+
+
+def _in_words(symptoms: Symptoms | None, missed: tuple[Ref, ...]) -> Iterator[Finding]:
+    """Both names in a sentence that says that both were there."""
+    if not symptoms or not symptoms.has("both-packages-told") or not (symptoms.has("both-words") or missed):
+        return
+    if not missed and not symptoms.has("gpu-idle-words", "chose-cpu", "ort-provider-missing", "faiss-no-gpu"):
+        return
+    hit = symptoms.seen("both-packages-told")[0]
+    names = sorted(value for value in hit.groups.values())
+    keep = next((name for name in names if name.endswith("-gpu")), names[-1])
+    yield Finding(
+        certainty=Certainty.LIKELY,
+        values={"names": names, "versions": names, "keep": keep, "both": " ".join(names), "module": names[0].split("-")[0]},
+        fixes=(Fix("keep-one-package"),),
+        refs=(*symptoms.cite("both-packages-told", most=2), *missed),
+    )
 
 
 def _finding(
@@ -149,6 +236,18 @@ RULE = Rule(
         fix="两个都卸载（pip uninstall {both}），再只装 GPU 版：pip install {keep}。只删一个会留下残缺的目录。若某个依赖总把 CPU 版拉回来，用 --no-deps 安装或排除它。",
     ),
     variants={
+        "overridden": (
+            Text(
+                title="{gpu} is listed as installed, and yet the module answers like the CPU package: {cpu} was installed over it",
+                why="Both packages unpack into the same folder ({module}). The one installed last, usually pulled by a dependency, has replaced the files, while pip goes on listing {gpu}.",
+                fix="Uninstall both (pip uninstall {both}) and install only the GPU one: pip install --force-reinstall {keep}. pip list | grep -i {module} shows whether {cpu} is there.",
+            ),
+            Text(
+                title="{gpu} 显示已安装，模块的表现却是 CPU 版：{cpu} 覆盖了它",
+                why="两个包解压到同一个目录（{module}）。后装的那个（多由依赖带来）替换了文件，而 pip 仍然列出 {gpu}。",
+                fix="两个都卸载（pip uninstall {both}），再只装 GPU 版：pip install --force-reinstall {keep}。pip list | grep -i {module} 可查看 {cpu} 是否存在。",
+            ),
+        ),
         "channels": (
             Text(
                 title="conda mixes two builds of the framework: {versions}",

@@ -1,5 +1,6 @@
 """A bug of the framework or library: the same code works in another version."""
 
+import re
 from collections.abc import Iterator
 
 from ongpu.facts.framework import Packages, TensorFlow, Torch
@@ -22,7 +23,7 @@ _KNOWN = (
 def check(
     symptoms: Symptoms, torch: Torch | None, flow: TensorFlow | None, packages: Packages | None, gpus: Gpus | None
 ) -> Iterator[Finding]:
-    public = torch.version.partition("+")[0] if torch and torch.version else None
+    public = re.sub(r"(?:a|b|rc)\d{1,2}$|\.dev\d{1,8}$", "", torch.version.partition("+")[0]) if torch and torch.version else None
     for name, package, releases, fixed in _KNOWN:
         if symptoms.has(name) and public in releases and torch:
             yield Finding(
@@ -33,7 +34,20 @@ def check(
                 refs=(*symptoms.cite(name), *torch.about("version")),
             )
             return
-    if not symptoms.has(*_HARD, "regression-told", "wrong-result"):
+    crash = symptoms.has("illegal-instruction", "operation-unsupported")
+    nightly = symptoms.has("nightly-build") or bool(torch and torch.version and re.search(r"\.dev20|a0\+git", torch.version))
+    if (crash and nightly and symptoms.has("some-work", "regression-told")) or (symptoms.has("illegal-instruction") and nightly):
+        yield Finding(
+            variant="nightly",
+            certainty=Certainty.LIKELY,
+            values={
+                "told": (symptoms.value("what", "illegal-instruction") or "CUDA error"),
+                "version": (torch.version if torch else None) or symptoms.value("what", "nightly-build") or "?",
+            },
+            refs=symptoms.cite("illegal-instruction", "operation-unsupported", "nightly-build", "some-work", "regression-told", most=2),
+        )
+        return
+    if not symptoms.has(*_HARD, "regression-told", "wrong-result", "illegal-instruction"):
         return
     told = (
         symptoms.value("what", "regression-told")
@@ -51,18 +65,20 @@ def check(
         ),
         None,
     )
+    hard_words = symptoms.has("illegal-instruction")
+    told = told or symptoms.value("what", "illegal-instruction")
     regression, hard, wrong = symptoms.has("regression-told"), symptoms.has(*_HARD), symptoms.has("wrong-result")
-    if not (hard or (regression and (version or library)) or (wrong and regression)):
+    if not (hard or (hard_words and (regression or version)) or (regression and (version or library)) or (wrong and regression)):
         return
     yield Finding(
         certainty=Certainty.LIKELY
         if (hard and (regression or not symptoms.has("torch-undefined-symbol", "device-assert")))
-        or (regression and wrong)
+        or (regression and (wrong or hard_words or crash))
         else Certainty.POSSIBLE,
         values={"told": (told or "?").strip()[:120], "version": version or library or "?"},
         fixes=(Fix("upgrade-package", {"packages": "torch"}),) if torch else (),
         refs=(
-            *symptoms.cite(*_HARD, *_SOFT, most=3),
+            *symptoms.cite(*_HARD, *_SOFT, "illegal-instruction", most=3),
             *(torch.about("version") if torch else ()),
             *(flow.refs[:1] if flow else ()),
         ),
@@ -86,6 +102,18 @@ RULE = Rule(
         fix="升级到最新版（或退回最后正常的版本）再试；用断言所在的文件和行号在项目的 issue 中搜索；在此之前先绕开该操作（换 dtype、形状或后端；关闭 torch.compile）。",
     ),
     variants={
+        "nightly": (
+            Text(
+                title="A nightly or development build{version: (*)} fails where others work ({told})",
+                why="Nightly builds change every day, and packages that are compiled against them (torchao, torchvision, triton) must be of the same day. That other versions, or other models, pass points to the build and not to the card or the driver.",
+                fix="Go back to the last nightly that worked or on to a newer nightly or release, with all companion packages of the same date; search the project's issues for the message, and report it with both versions.",
+            ),
+            Text(
+                title="nightly（开发版）构建{version:（*）}出错，而其他版本正常（{told}）",
+                why="nightly 构建每天都在变，针对它编译的包（torchao、torchvision、triton）必须是同一天的。其他版本或其他模型能通过，说明问题在构建，而不在显卡或驱动。",
+                fix="退回最后一个正常的 nightly，或换用更新的 nightly 或正式版，配套包取同一日期；在项目 issue 中搜索该报错，并附上两个版本号反馈。",
+            ),
+        ),
         "known": (
             Text(
                 title="{version} has a known bug here, fixed in {fixed}",

@@ -20,6 +20,9 @@ _TOLD = {
     "spacy-no-cupy": ("spaCy / Thinc", "CuPy (spacy[cuda12x])", "python -m pip install 'spacy[cuda12x]'"),
     "xgboost-no-gpu": ("xgboost", "xgboost (GPU)", "python -m pip install -U xgboost"),
     "opencv-no-cuda": ("opencv-python", "OpenCV (WITH_CUDA=ON)", ""),
+    "catboost-no-gpu": ("catboost", "catboost (wheel of PyPI for Linux x86_64 or Windows, which has CUDA; conda's and the macOS one have not)", "python -m pip install --force-reinstall --no-cache-dir catboost"),
+    "whisper-cpp-cpu": ("whisper.cpp", "whisper.cpp (cmake -B build -DGGML_CUDA=1)", ""),
+    "ollama-cpu-runners": ("Ollama", "Ollama (CUDA runners)", ""),
     "tensorrt-missing": ("TensorRT", "tensorrt", "python -m pip install tensorrt-cu12"),
     "extension-no-cuda": ("C++/CUDA extension", "CUDA (FORCE_CUDA=1)", "FORCE_CUDA=1 python -m pip install --no-build-isolation --force-reinstall --no-cache-dir PACKAGE"),
 }
@@ -43,6 +46,8 @@ def check(
             "torch-not-compiled-with-cuda", "paddle-no-cuda"
         ):
             return
+        if told == "ort-provider-missing" and all("CUDAExecutionProvider" in hit.ref.quote.partition("vailable provider")[2].partition(":")[2] for hit in symptoms.seen(told)):
+            return  # another provider was asked for; the CUDA one is there
         library, gpu, command = _TOLD[told]
         refs: tuple[Ref, ...] = symptoms.cite(told)
         if told == "extension-no-cuda":
@@ -58,12 +63,19 @@ def check(
             return  # the package is the GPU one: a library is missing
         yield Finding(
             variant="build"
-            if told in ("llama-no-gpu", "extension-no-cuda", "opencv-no-cuda", "gptq-no-extension")
+            if told in ("llama-no-gpu", "extension-no-cuda", "opencv-no-cuda", "gptq-no-extension", "whisper-cpp-cpu")
+            else "ollama"
+            if told == "ollama-cpu-runners"
             else "",
             certainty=Certainty.LIKELY if told in ("tensorrt-missing", "gptq-no-extension") else Certainty.CERTAIN,
             severity=Severity.WARNING if told in ("gptq-no-extension", "spacy-no-cupy") else None,
-            values={"library": library, "gpu": gpu, "command": command},
-            fixes=(Fix("install-gpu-package"),) if command else (),
+            values={
+                "library": library,
+                "gpu": gpu,
+                "command": command,
+                "runners": symptoms.value("runners", "ollama-cpu-runners") or "[cpu]",
+            },
+            fixes=(Fix("install-onnxruntime-gpu" if library == "onnxruntime" else "install-gpu-package"),) if command else (),
             refs=(
                 *refs,
                 *(
@@ -88,11 +100,13 @@ def check(
             ),
         )
         return
+    if onnx and onnx.cpu_session and onnx.offers_cuda:
+        return  # the package has CUDA: config-forces-cpu, or a library that is missing
     cpu_only = bool(
         onnx
-        and onnx.providers is not None
+        and (onnx.providers is not None or onnx.cpu_session)
         and not any(
-            p.startswith(("CUDA", "Tensorrt", "Dml", "ROCM", "MIGraphX", "CoreML", "OpenVINO")) for p in onnx.providers
+            p.startswith(("CUDA", "Tensorrt", "Dml", "ROCM", "MIGraphX", "CoreML", "OpenVINO")) for p in onnx.providers or onnx.session or ()
         )
     )
     if cpu_only and onnx and not (packages and packages.get("onnxruntime-gpu") and not packages.get("onnxruntime")):
@@ -100,8 +114,8 @@ def check(
         yield Finding(
             certainty=Certainty.LIKELY,
             values={"library": library, "gpu": gpu, "command": command},
-            fixes=(Fix("install-gpu-package"),),
-            refs=(*onnx.about("providers"), *(packages.cite("onnxruntime") if packages else ())),
+            fixes=(Fix("install-onnxruntime-gpu"),),
+            refs=(*onnx.about("providers", "session"), *(packages.cite("onnxruntime") if packages else ())),
         )
         return
     wanted = bool(symptoms and symptoms.has("chose-cpu", "no-gpu-complaint"))
@@ -118,7 +132,7 @@ def check(
             yield Finding(
                 certainty=Certainty.LIKELY,
                 values={"library": name, "gpu": gpu, "command": command},
-                fixes=(Fix("install-gpu-package"),),
+                fixes=(Fix("install-onnxruntime-gpu" if name == "onnxruntime" else "install-gpu-package"),),
                 refs=(*packages.cite(name), *(symptoms.cite("chose-cpu", most=2) if symptoms else ())),
             )
             return
@@ -222,16 +236,28 @@ RULE = Rule(
         fix="卸载 CPU 版，安装 {gpu}：{command}",
     ),
     variants={
+        "ollama": (
+            Text(
+                title="This Ollama has CPU runners only: runners={runners}",
+                why="Ollama lists the libraries that it was installed with. Packages of distributions (NixOS, Arch, Alpine, Homebrew) and hand builds often leave the CUDA part out, whatever card and driver are there.",
+                fix="Install the package variant with CUDA (Arch and NixOS: ollama-cuda), the official build (curl -fsSL https://ollama.com/install.sh | sh) or the image ollama/ollama, and start the service again; its log must then show a cuda runner or library.",
+            ),
+            Text(
+                title="该 Ollama 只有 CPU 运行库：runners={runners}",
+                why="Ollama 会列出安装时带有的运行库。发行版软件包（NixOS、Arch、Alpine、Homebrew）和自行编译的版本常常不含 CUDA 部分，与显卡和驱动无关。",
+                fix="安装带 CUDA 的变体（Arch、NixOS：ollama-cuda）、官方版本（curl -fsSL https://ollama.com/install.sh | sh）或镜像 ollama/ollama，然后重启服务；日志中应出现 cuda 运行库。",
+            ),
+        ),
         "build": (
             Text(
                 title="{library} was compiled without CUDA; the GPU needs {gpu}",
                 why="The compiled part has no CUDA code: it was built where no CUDA toolkit or no GPU was visible, or installed from a CPU wheel. Options such as n_gpu_layers are then ignored.",
-                fix="Install or build {gpu} (with nvcc, CUDA_HOME and FORCE_CUDA=1 where the build machine sees no GPU): {command}",
+                fix="Install or build {gpu} (with nvcc, CUDA_HOME and FORCE_CUDA=1 where the build machine sees no GPU){command:: *}",
             ),
             Text(
                 title="{library} 编译时没有启用 CUDA；使用 GPU 需要 {gpu}",
-                why="编译部分没有 CUDA 代码：构建时看不到 CUDA 工具包或 GPU，或装的是 CPU 轮子。n_gpu_layers 之类的选项因此被忽略。",
-                fix="安装或编译 {gpu}（构建机看不到 GPU 时需 nvcc、CUDA_HOME 和 FORCE_CUDA=1）：{command}",
+                why="编译部分没有 CUDA 代码：构建时看不到 CUDA 工具包或 GPU，或装的是 CPU wheel。n_gpu_layers 之类的选项因此被忽略。",
+                fix="安装或编译 {gpu}（构建机看不到 GPU 时需 nvcc、CUDA_HOME 和 FORCE_CUDA=1）{command:：*}",
             ),
         ),
     },

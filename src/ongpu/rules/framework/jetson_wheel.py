@@ -120,13 +120,13 @@ RULE = Rule(
         "https://forums.developer.nvidia.com/t/pytorch-for-jetson/72048",
     ),
     en=Text(
-        title="The {name} wheel ({version}) is not one for this Jetson",
+        title="The {name} wheel{version: (*)} is not one for this Jetson",
         why="PyPI's aarch64 wheels are CPU builds or, with CUDA, made for servers (SBSA) and have no code for the Jetson's GPU (7.2, 8.7). A Jetson needs the wheel that NVIDIA builds for its JetPack release and Python version.",
         fix="Uninstall {name} and install NVIDIA's wheel for this JetPack (docs: Installing PyTorch for Jetson Platform; index pypi.jetson-ai-lab.io/jp6/cu126 or the like), build torchvision against it, or use the l4t-pytorch / jetson-containers image. `cat /etc/nv_tegra_release` shows which JetPack (L4T) it is.",
     ),
     zh=Text(
-        title="这个 {name} 轮子（{version}）不适用于该 Jetson",
-        why="PyPI 的 aarch64 轮子要么是 CPU 版，要么是面向服务器（SBSA）的 CUDA 版，不含 Jetson GPU（7.2、8.7）的代码。Jetson 需要 NVIDIA 针对其 JetPack 版本和 Python 版本构建的轮子。",
-        fix="卸载 {name}，安装 NVIDIA 为该 JetPack 提供的轮子（文档：Installing PyTorch for Jetson Platform；索引如 pypi.jetson-ai-lab.io/jp6/cu126），torchvision 需据此编译；或使用 l4t-pytorch / jetson-containers 镜像。`cat /etc/nv_tegra_release` 可看 JetPack（L4T）版本。",
+        title="这个 {name} wheel{version:（*）}不适用于该 Jetson",
+        why="PyPI 的 aarch64 wheel 要么是 CPU 版，要么是面向服务器（SBSA）的 CUDA 版，不含 Jetson GPU（7.2、8.7）的代码。Jetson 需要 NVIDIA 针对其 JetPack 版本和 Python 版本构建的 wheel。",
+        fix="卸载 {name}，安装 NVIDIA 为该 JetPack 提供的 wheel（文档：Installing PyTorch for Jetson Platform；索引如 pypi.jetson-ai-lab.io/jp6/cu126），torchvision 需据此编译；或使用 l4t-pytorch / jetson-containers 镜像。`cat /etc/nv_tegra_release` 可看 JetPack（L4T）版本。",
     ),
 )

@@ -12,7 +12,7 @@ from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 # fmt: off
 _GPU_TWIN = {
     "sklearn": "cuml.accel (RAPIDS cuML), or XGBoost / a torch model", "scikit-learn": "cuml.accel (RAPIDS cuML), or XGBoost / a torch model", "pandas": "cudf.pandas (RAPIDS cuDF)",
-    "scipy": "cupyx.scipy", "numpy": "CuPy", "opencv-python": "OpenCV built with CUDA", "networkx": "nx-cugraph", "umap": "cuML's UMAP", "hdbscan": "cuML's HDBSCAN",
+    "scipy": "cupyx.scipy", "numpy": "CuPy", "opencv-python": "OpenCV built with CUDA", "spacy": "spaCy 3 with a transformer pipeline (spacy.require_gpu())", "statsmodels": "a torch or RAPIDS model", "networkx": "nx-cugraph", "umap": "cuML's UMAP", "hdbscan": "cuML's HDBSCAN",
 }
 # fmt: on
 
@@ -44,6 +44,7 @@ def check(
     estimator = symptoms.value("class", "sklearn-estimator")
     if (
         symptoms.has("sklearn-estimator")
+        and (not symptoms.has("torch-user") or symptoms.has("gpu-idle-words", "idle-gpu-told"))
         and not (torch and torch.version)
         and not (trace and trace.error)
         and (gpus or (machine and machine.colab) or symptoms.has("gpu-wanted"))
@@ -67,7 +68,10 @@ def check(
         or symptoms.has("torch-user", "torch-not-compiled-with-cuda")
     ):
         return
-    if not symptoms.has("idle-gpu-told", "chose-cpu", "gpu-use-asked"):
+    weak = library.lower().startswith("spacy")
+    if weak and not symptoms.has("gpu-words-weak", "gpu-idle-words"):
+        return
+    if not weak and not symptoms.has("idle-gpu-told", "chose-cpu", "gpu-use-asked", "gpu-idle-words", "gpu-question"):
         return
     yield Finding(
         certainty=Certainty.LIKELY,
@@ -76,7 +80,7 @@ def check(
             "library": library,
             "twin": _GPU_TWIN.get(library, _GPU_TWIN.get(library.lower(), "a library that has GPU code")),
         },
-        refs=symptoms.cite("cpu-library", "idle-gpu-told", "gpu-use-asked", "chose-cpu", most=2),
+        refs=symptoms.cite("cpu-library", "idle-gpu-told", "gpu-use-asked", "chose-cpu", "gpu-idle-words", "gpu-words-weak", most=2),
     )
 
 
@@ -109,7 +113,7 @@ RULE = Rule(
             Text(
                 title="{what} 没有 GPU 实现",
                 why="框架提示该操作只有 CPU 版本，安装本身没有问题。",
-                fix="这一步放到 CPU 上做（x.cpu() …… .to('cuda')），换用有 CUDA 内核的等价操作，或升级到已支持它的版本。",
+                fix="这一步放到 CPU 上做（x.cpu() …… .to('cuda')），换用有 CUDA kernel 的等价操作，或升级到已支持它的版本。",
             ),
         ),
     },

@@ -62,8 +62,11 @@ def check(
     )
     if not said and not cuda and not asked:
         return
+    aside = not cuda and not asked and all("available" in ref.quote.lower() and "cuda" in ref.quote.lower() for ref in said)
+    aside = aside and bool(symptoms and symptoms.has("mac-cuda-not-asked"))
     yield Finding(
         certainty=Certainty.CERTAIN if mac else Certainty.LIKELY,
+        severity=Severity.NOTE if aside else None,
         values={"arch": (machine.architecture if machine else None) or "?"},
         fixes=(Fix("use-mps"),),
         refs=(*said, *(i.ref for i in (*cuda, *asked)), *told, *(machine.about("system") if machine and mac else ())),
@@ -96,7 +99,7 @@ RULE = Rule(
     ),
     zh=Text(
         title="macOS 上没有 CUDA：代码请求的设备在那里不可能存在",
-        why="NVIDIA 自 CUDA 10.2 之后不再支持 macOS，Apple Silicon 也没有 NVIDIA GPU，换轮子、索引或驱动都无济于事。苹果的 GPU 要通过 MPS（Metal）使用。",
+        why="NVIDIA 自 CUDA 10.2 之后不再支持 macOS，Apple Silicon 也没有 NVIDIA GPU，换 wheel、索引或驱动都无济于事。苹果的 GPU 要通过 MPS（Metal）使用。",
         fix="程序支持时使用 'mps' 设备（torch.backends.mps.is_available()，缺失的算子设 PYTORCH_ENABLE_MPS_FALLBACK=1），否则用 'cpu'（torch.load(..., map_location='cpu')），或在带 NVIDIA GPU 的 Linux 机器上运行。",
     ),
 )

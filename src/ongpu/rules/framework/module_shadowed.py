@@ -98,6 +98,14 @@ def check(
             return
     if symptoms is None:
         return
+    if symptoms.has("not-a-package"):
+        hidden = symptoms.value("module", "not-a-package") or symptoms.value("module2", "not-a-package") or "?"
+        yield Finding(
+            certainty=Certainty.CERTAIN,
+            values={"file": symptoms.value("file", "not-a-package") or f"{hidden}.py", "module": hidden, "kind": "package"},
+            refs=symptoms.cite("not-a-package"),
+        )
+        return
     if symptoms.has("torch-folder-shadow"):
         yield Finding(
             variant="folder",
@@ -157,9 +165,25 @@ def check(
             refs=symptoms.cite("unknown-location"),
         )
         return
-    user = symptoms.value("path", "conda-and-local") or (
-        torch.location if torch and torch.location and "/.local/" in torch.location else None
-    )
+    own = torch.location if torch and torch.location and re.search(r"/\.local/|AppData.Roaming", torch.location) else None
+    if own and symptoms.has("old-copy-told", "no-user-site") and torch:
+        yield Finding(
+            variant="user",
+            certainty=Certainty.LIKELY,
+            values={"path": own, "env": "the environment", "module": f"torch {torch.version or ''}".strip()},
+            refs=(*torch.about("location", "version"), *symptoms.cite("old-copy-told", "no-user-site", most=2)),
+        )
+        return
+    user = symptoms.value("path", "conda-and-local") or own
+    user = user or (symptoms.value("path", "user-site-told") if symptoms.has("no-user-site") else None)
+    if user and symptoms.has("no-user-site"):
+        yield Finding(
+            variant="user",
+            certainty=Certainty.LIKELY,
+            values={"path": user, "env": "the environment", "module": symptoms.value("module", "conda-and-local") or "torch"},
+            refs=(*symptoms.cite("conda-and-local", "user-site-told", "no-user-site", most=2), *(torch.refs[:2] if torch else ())),
+        )
+        return
     env = symptoms.value("env", "conda-env-path") or (python.prefix if python and python.conda else None)
     if (
         user

@@ -49,12 +49,12 @@ RULE = Rule(
     ),
     en=Text(
         title="A package built for NumPy 1.x meets NumPy {numpy}",
-        why="NumPy 2.0 changed its binary interface. Packages compiled against 1.x (torch before 2.3, here {torch}; old TensorFlow, OpenCV, pandas and others) cannot use it: 'Numpy is not available', '_ARRAY_API not found'. It has nothing to do with the GPU.",
+        why="NumPy 2.0 changed its binary interface. Packages compiled against 1.x (torch before 2.3{torch:, here *}; old TensorFlow, OpenCV, pandas and others) cannot use it: 'Numpy is not available', '_ARRAY_API not found'. It has nothing to do with the GPU.",
         fix="pip install 'numpy<2', or update the package that complains to a release built for NumPy 2 (torch 2.3 or newer, TensorFlow 2.18 or newer).",
     ),
     zh=Text(
         title="为 NumPy 1.x 编译的包遇到了 NumPy {numpy}",
-        why="NumPy 2.0 改变了二进制接口。针对 1.x 编译的包（2.3 之前的 torch，此处为 {torch}；旧的 TensorFlow、OpenCV、pandas 等）不能与之配合：'Numpy is not available'、'_ARRAY_API not found'。这与 GPU 无关。",
+        why="NumPy 2.0 改变了二进制接口。针对 1.x 编译的包（2.3 之前的 torch{torch:，此处为 *}；旧的 TensorFlow、OpenCV、pandas 等）不能与之配合：'Numpy is not available'、'_ARRAY_API not found'。这与 GPU 无关。",
         fix="pip install 'numpy<2'；或把报错的包升级到支持 NumPy 2 的版本（torch 2.3 及以上，TensorFlow 2.18 及以上）。",
     ),
     variants={

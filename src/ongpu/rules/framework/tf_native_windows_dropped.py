@@ -11,6 +11,15 @@ from ongpu.knowledge.tensorflow import gpu_on_windows
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
 
+def _asked(installs: Installs | None) -> str | None:
+    """The version that an install command pins."""
+    for item in installs.installs if installs else ():
+        for requirement in item.asked:
+            if name_of(requirement) in ("tensorflow", "tensorflow-cpu", "tensorflow-intel") and "==" in requirement:
+                return requirement.partition("==")[2]
+    return None
+
+
 def check(
     machine: Machine | None,
     flow: TensorFlow | None,
@@ -23,6 +32,7 @@ def check(
     note = symptoms.cite("tf-2-11-windows-note") if symptoms else ()
     intel = packages.get("tensorflow-intel") if packages else None
     version = (flow.version if flow else None) or (intel.version if intel else None)
+    version = version or _asked(installs)
     refused = (
         next(
             (i for i in installs.installs if i.refused and name_of(i.refused) in ("tensorflow-gpu", "tensorflow")), None
@@ -90,7 +100,7 @@ RULE = Rule(
     ),
     zh=Text(
         title="TensorFlow {version} 在原生 Windows 上用不了 GPU：2.10 是最后一个支持的版本",
-        why="从 2.11 起，Windows 轮子（tensorflow-intel）只有 CPU 版，无论换哪个 CUDA、cuDNN 或驱动都没用。",
+        why="从 2.11 起，Windows wheel（tensorflow-intel）只有 CPU 版，无论换哪个 CUDA、cuDNN 或驱动都没用。",
         fix="在 WSL2 里运行 TensorFlow（Ubuntu 中 pip install 'tensorflow[and-cuda]'）；或留在原生 Windows，pip install \"tensorflow<2.11\"（2.10，Python 3.7-3.10），配 CUDA 11.2 和 cuDNN 8.1。",
     ),
 )

@@ -78,9 +78,9 @@ def check(
             )
         return
     card = amd or (intel if intel and "arc" in intel.lower() else None)  # integrated graphics: no-nvidia-gpu
-    if not card or nvidia or not symptoms or (machine and machine.system == "macos"):
+    if not card or (nvidia and not (symptoms and symptoms.has("card-replaced"))) or not symptoms or (machine and machine.system == "macos"):
         return
-    if symptoms.has("nvidia-card-named") and not _only_words(symptoms):
+    if symptoms.has("nvidia-card-named") and not _only_words(symptoms) and not symptoms.has("card-replaced"):
         return
     cuda = bool(torch and torch.cuda) or bool(
         packages
@@ -91,13 +91,18 @@ def check(
     yield Finding(
         variant="" if amd else "intel",
         certainty=Certainty.CERTAIN if cuda and missed else Certainty.LIKELY,
-        values={"card": card.strip(), "version": (torch.version if torch else None) or "?"},
+        values={"card": _named(card), "version": (torch.version if torch else None) or "?"},
         refs=(
             *symptoms.cite("amd-card" if amd else "intel-card", most=2),
             *missed,
             *(torch.about("version", "cuda") if torch else ()),
         ),
     )
+
+
+def _named(card: str) -> str:
+    """The card without the maker, which the title names."""
+    return card.strip().removeprefix("AMD ").removeprefix("Intel ").strip()
 
 
 def _only_words(symptoms: Symptoms) -> bool:
@@ -135,12 +140,12 @@ RULE = Rule(
         "https://docs.pytorch.org/docs/stable/notes/get_start_xpu.html",
     ),
     en=Text(
-        title="The card is an AMD {card}: a CUDA build (torch {version}) cannot use it",
+        title="The card is an AMD {card}: a CUDA build {version:(torch *) }cannot use it",
         why="CUDA runs on NVIDIA cards only. An AMD card needs the ROCm build (Linux; on Windows ROCm/HIP or DirectML), which answers to torch.cuda all the same.",
         fix="Linux: pip install torch torchvision --index-url https://download.pytorch.org/whl/rocm6.4 (or newer), for a card that ROCm supports. Windows: PyTorch for ROCm from AMD where the card is supported, torch-directml, or ZLUDA builds of the program; else the CPU.",
     ),
     zh=Text(
-        title="显卡是 AMD {card}：CUDA 构建（torch {version}）用不了它",
+        title="显卡是 AMD {card}：CUDA 构建{version:（torch *）}用不了它",
         why="CUDA 只能在 NVIDIA 显卡上运行。AMD 卡需要 ROCm 构建（Linux；Windows 上为 ROCm/HIP 或 DirectML），代码里同样用 torch.cuda 访问。",
         fix="Linux：pip install torch torchvision --index-url https://download.pytorch.org/whl/rocm6.4（或更新），前提是 ROCm 支持该卡。Windows：AMD 提供的 ROCm 版 PyTorch（支持该卡时）、torch-directml 或程序的 ZLUDA 版；否则用 CPU。",
     ),
@@ -159,12 +164,12 @@ RULE = Rule(
         ),
         "intel": (
             Text(
-                title="The card is an Intel {card}: a CUDA build (torch {version}) cannot use it",
+                title="The card is an Intel {card}: a CUDA build {version:(torch *) }cannot use it",
                 why="CUDA runs on NVIDIA cards only. Intel Arc cards are used through the XPU build; integrated graphics are of little use for training.",
                 fix="For Arc: pip install torch torchvision --index-url https://download.pytorch.org/whl/xpu and device 'xpu'; for integrated graphics use the CPU, OpenVINO, or a machine with an NVIDIA GPU.",
             ),
             Text(
-                title="显卡是 Intel {card}：CUDA 构建（torch {version}）用不了它",
+                title="显卡是 Intel {card}：CUDA 构建{version:（torch *）}用不了它",
                 why="CUDA 只能在 NVIDIA 显卡上运行。Intel Arc 要用 XPU 构建；集成显卡对训练帮助不大。",
                 fix="Arc：pip install torch torchvision --index-url https://download.pytorch.org/whl/xpu，设备写 'xpu'；集成显卡请用 CPU、OpenVINO，或换带 NVIDIA GPU 的机器。",
             ),
@@ -177,7 +182,7 @@ RULE = Rule(
             ),
             Text(
                 title="给 NVIDIA 显卡（{card}）装了 ROCm 构建（{version}；{lib}）",
-                why="ROCm 轮子只能驱动 AMD 卡。pip 从同时提供两者的索引或 find-links 页面取到了它，或安装器误判了显卡。",
+                why="ROCm wheel 只能驱动 AMD 卡。pip 从同时提供两者的索引或 find-links 页面取到了它，或安装器误判了显卡。",
                 fix="先 pip uninstall torch torchvision torchaudio，再装 CUDA 构建：pip install torch torchvision torchaudio --index-url https://download.pytorch.org/whl/cu126（或其他包所用的 cuXXX）；每个包都写明 +cuXXX 后缀。",
             ),
         ),

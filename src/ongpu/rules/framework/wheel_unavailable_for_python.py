@@ -148,25 +148,25 @@ RULE = Rule(
     ),
     en=Text(
         title="There is no wheel of {what} for Python {have}: pip finds only {offered}",
-        why="pip lists only versions whose wheels fit the interpreter. This release was built for Python {low} to {high}; a newer (or 32-bit, or older) Python sees none of its wheels, and the message says only that no version was found.",
-        fix="Make an environment with Python {use} (uv venv --python {use}, conda create python={use}, py -{use} -m venv) and install there, or take a release that has wheels for Python {have} ({offered}).",
+        why="pip lists only versions whose wheels fit the interpreter. This release was built for {low:Python * to }{high:*|certain Pythons}; a newer (or 32-bit, or older) Python sees none of its wheels, and the message says only that no version was found.",
+        fix="Make an environment with {use:Python *|a Python that it supports} (uv venv --python {use:*|X.Y}, conda create python={use:*|X.Y}, py -{use:*|X.Y} -m venv) and install there, or take a release that has wheels for Python {have} ({offered}).",
     ),
     zh=Text(
-        title="{what} 没有适用于 Python {have} 的轮子：pip 只找到 {offered}",
-        why="pip 只列出与解释器匹配的版本。该版本只为 Python {low} 到 {high} 构建；更新（或 32 位、更旧）的 Python 看不到它的轮子，提示却只说找不到版本。",
-        fix="用 Python {use} 新建环境（uv venv --python {use}、conda create python={use}、py -{use} -m venv）再安装；或改用为 Python {have} 提供轮子的版本（{offered}）。",
+        title="{what} 没有适用于 Python {have} 的 wheel：pip 只找到 {offered}",
+        why="pip 只列出与解释器匹配的版本。该版本只为{low: Python * 到 }{high:* |某些 Python 版本}构建；更新（或 32 位、更旧）的 Python 看不到它的 wheel，提示却只说找不到版本。",
+        fix="用{use: Python * |它支持的 Python }新建环境（uv venv --python {use:*|X.Y}、conda create python={use:*|X.Y}、py -{use:*|X.Y} -m venv）再安装；或改用为 Python {have} 提供 wheel 的版本（{offered}）。",
     ),
     variants={
         "unknown": (
             Text(
                 title="pip finds no wheel of {what} for this interpreter (offered: {offered})",
                 why="pip lists only what fits the interpreter: its Python version, 64 bit, and the platform. An empty list ('from versions: none') is the sign of a Python that is too new, too old or 32-bit; where others are offered, this release has none for it.",
-                fix="Check python --version (and that it is 64-bit); use a Python that the release supports ({low} to {high}), for instance {use}, in a new environment, or another release.",
+                fix="Check python --version (and that it is 64-bit); use a Python that the release supports{low: (* to }{high:*)}{use:, for instance *,} in a new environment, or another release.",
             ),
             Text(
-                title="pip 找不到适用于该解释器的 {what} 轮子（可选：{offered}）",
-                why="pip 只列出与解释器匹配的版本：Python 版本、64 位、平台。列表为空（'from versions: none'）说明 Python 太新、太旧或是 32 位；列出了别的版本，则说明这个版本没有对应轮子。",
-                fix="检查 python --version（以及是否 64 位）；在新环境中使用该版本支持的 Python（{low} 到 {high}），例如 {use}，或换一个版本。",
+                title="pip 找不到适用于该解释器的 {what} wheel（可选：{offered}）",
+                why="pip 只列出与解释器匹配的版本：Python 版本、64 位、平台。列表为空（'from versions: none'）说明 Python 太新、太旧或是 32 位；列出了别的版本，则说明这个版本没有对应 wheel。",
+                fix="检查 python --version（以及是否 64 位）；在新环境中使用该版本支持的 Python{low:（* 到 }{high:*）}{use:，例如 *}，或换一个版本。",
             ),
         ),
         "file": (
@@ -176,9 +176,9 @@ RULE = Rule(
                 fix="Take the wheel whose cpXY and platform tags match this interpreter, or make an environment with Python {python}.",
             ),
             Text(
-                title="轮子 {wheel} 是为别的 Python 或平台构建的（此处为 Python {have}）",
+                title="wheel {wheel} 是为别的 Python 或平台构建的（此处为 Python {have}）",
                 why="文件名里写着所对应的解释器（cp{python}）和平台，不符时 pip 会拒绝。",
-                fix="换 cpXY 和平台标签与当前解释器一致的轮子，或用 Python {python} 新建环境。",
+                fix="换 cpXY 和平台标签与当前解释器一致的 wheel，或用 Python {python} 新建环境。",
             ),
         ),
     },

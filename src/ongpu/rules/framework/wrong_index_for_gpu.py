@@ -99,7 +99,7 @@ RULE = Rule(
     ),
     zh=Text(
         title="torch {version} 是 {build} 构建，没有 {card}（{sm}）的代码；{good} 构建才有",
-        why="同一版本的轮子按 CUDA 系列区分，各系列包含的架构不同。{build} 不含计算能力 {capability}；is_available() 仍为 True，第一个内核就会失败。本机的 nvcc 与此无关。",
+        why="同一版本的 wheel 按 CUDA 系列区分，各系列包含的架构不同。{build} 不含计算能力 {capability}；is_available() 仍为 True，第一个 kernel 就会失败。本机的 nvcc 与此无关。",
         fix="从正确的索引重装：pip install --force-reinstall torch torchvision torchaudio --index-url https://download.pytorch.org/whl/{tag}（含 {sm} 的构建：{good}；驱动也要够新）。",
     ),
 )

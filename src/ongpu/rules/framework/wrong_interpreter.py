@@ -29,6 +29,8 @@ def check(
             else ()
         ),
     )
+    if installs and any(name.startswith("torch-") for item in installs.installs for name in item.removed):
+        return  # the same environment, before and after
     differ = (
         next((c for c in torch.conflicts if c.startswith(("cuda:", "available:", "version:"))), None) if torch else None
     )
@@ -67,6 +69,31 @@ def check(
             refs=(*(torch.refs[:6] if torch else ()), *where),
         )
         return
+    skipped = symptoms.cite("pip-skipping", most=2) if symptoms else ()
+    if skipped and symptoms and (failed or (torch and torch.version)):
+        yield Finding(
+            certainty=Certainty.LIKELY,
+            variant="pip",
+            values={
+                "module": symptoms.value("module", "pip-skipping") or symptoms.value("module2", "pip-skipping") or "torch",
+                "version": (torch.version if torch else None) or "?",
+            },
+            fixes=(Fix("show-interpreter"),),
+            refs=(*skipped, *(torch.about("version") if torch else ()), *failed),
+        )
+        return
+    if symptoms and torch and torch.available and symptoms.has("program-venv"):
+        refused = symptoms.cite("torch-not-compiled-with-cuda", "cuda-requested-unavailable", "no-module-framework", most=2)
+        if refused:
+            venv = symptoms.value("path", "program-venv") or symptoms.value("path2", "program-venv") or "venv"
+            yield Finding(
+                certainty=Certainty.LIKELY,
+                variant="venv",
+                values={"venv": venv},
+                fixes=(Fix("show-interpreter"),),
+                refs=(*symptoms.cite("program-venv", most=2), *refused, *torch.about("available")),
+            )
+            return
     paths = _interpreters(symptoms)
     missing = bool(symptoms and symptoms.has("no-module-framework"))
     if (
@@ -107,13 +134,13 @@ def _cpu_and_cuda(differ: str) -> bool:
 
 def _interpreters(symptoms: Symptoms | None) -> list[str]:
     """The environments whose python or pip the lines name, each once."""
-    found = []
+    found: dict[str, str] = {}
     for hit in symptoms.seen("interpreter-path", "pip-other-python", "user-install") if symptoms else ():
         path = (hit.groups.get("path") or "").replace("\\\\", "/").replace("\\", "/")
         root = re.sub(r"/(?:bin|Scripts|lib|Lib)/.*$|/python(?:\.exe|w\.exe)?$", "", path)
         if root:
-            found.append(root)
-    return list(dict.fromkeys(found))[:4]
+            found.setdefault(root, path)
+    return list(found.values())[:4]
 
 
 def _values(symptoms: Symptoms, python: Python | None) -> dict[str, str]:
@@ -149,6 +176,30 @@ RULE = Rule(
         fix="在两处分别打印 sys.executable 和 torch.__version__。把正确的环境注册为内核（python -m ipykernel install --user --name gpu）并选用它，或把 IDE、服务的解释器改过来；安装时用 python -m pip，确保 pip 属于该 Python。",
     ),
     variants={
+        "pip": (
+            Text(
+                title="pip finds no {module} in its Python, while the program has one{version: (*)}: they are two environments",
+                why="pip belongs to another interpreter than the program (the venv is not activated: being in its folder is not enough), so whatever it installs or removes does not reach the program.",
+                fix="Use the program's own interpreter: venv\\Scripts\\python -m pip (Windows) or venv/bin/python -m pip, or activate the venv first (venv\\Scripts\\activate; source venv/bin/activate); there uninstall the CPU build of {module} and install the CUDA build.",
+            ),
+            Text(
+                title="pip 在它的 Python 里找不到 {module}，而程序里有{version:（*）}：这是两个环境",
+                why="pip 属于另一个解释器（venv 没有激活；只是进入其目录并不够），因此它装的、删的都影响不到程序。",
+                fix="使用程序自己的解释器：venv\\Scripts\\python -m pip（Windows）或 venv/bin/python -m pip，或先激活 venv（venv\\Scripts\\activate；source venv/bin/activate）；在其中卸载 CPU 版 {module} 并安装 CUDA 版。",
+            ),
+        ),
+        "venv": (
+            Text(
+                title="The program uses its own environment ({venv}), not the Python in which PyTorch sees the GPU",
+                why="torch.cuda.is_available() is True in one Python; the program starts another, whose torch has no CUDA or is missing.",
+                fix="Look into that environment: {venv} -c 'import torch; print(torch.__version__, torch.cuda.is_available())'. Delete its venv folder and let the start script build it again, or install the CUDA build with that venv's python -m pip.",
+            ),
+            Text(
+                title="程序用的是自己的环境（{venv}），不是 PyTorch 能看到 GPU 的那个 Python",
+                why="在一个 Python 里 torch.cuda.is_available() 为 True；程序启动的却是另一个，里面的 torch 没有 CUDA 或根本没装。",
+                fix="检查那个环境：{venv} -c 'import torch; print(torch.__version__, torch.cuda.is_available())'。删除其 venv 目录让启动脚本重建，或用该 venv 的 python -m pip 安装 CUDA 版。",
+            ),
+        ),
         "differ": (
             Text(
                 title="Two different PyTorch installs answered: {differ}",

@@ -52,7 +52,7 @@ RULE = Rule(
         "https://github.com/NVIDIA/gpu-operator/issues/492",
     ),
     en=Text(
-        title="The GPU at {bus} got no address space for {bar}: the driver cannot map it",
+        title="The GPU{bus: at *} got no address space for {bar}: the driver cannot map it",
         why="A data-centre card (or one with resizable BAR) wants a 64-bit window as large as its memory. The BIOS or hypervisor "
         "left too little 64-bit MMIO space above 4 GiB, so the region stayed unassigned and the probe fails. With several cards the "
         "first may fit and the others not.",
@@ -63,7 +63,7 @@ RULE = Rule(
         "code 12 has the same cause.",
     ),
     zh=Text(
-        title="{bus} 的 GPU 没有分到 {bar} 地址空间：驱动无法映射",
+        title="{bus:* 的 }GPU 没有分到 {bar} 地址空间：驱动无法映射",
         why="数据中心卡（或启用 resizable BAR 的卡）需要与显存一样大的 64 位窗口。BIOS 或虚拟机管理程序在 4 GiB 以上留的 64 位 MMIO 空间太小，"
         "该区域未分配，驱动探测失败。多卡时可能前几张够用，后面的不够。",
         fix="物理机：在 BIOS 打开 Above 4G Decoding（以及 Resizable BAR、MMIO High Size），关闭 CSM 用 UEFI 启动，升级 BIOS；可试内核参数 "

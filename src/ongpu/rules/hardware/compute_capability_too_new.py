@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
-from ongpu.facts.framework import Torch
+from ongpu.facts.framework import Packages, TensorFlow, Torch
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.libraries import Toolkit
 from ongpu.facts.symptoms import Symptoms
+from ongpu.knowledge import tensorflow
 from ongpu.knowledge.card_fit import below, fit, told, toolkit_side, torch_archs, torch_for
 from ongpu.model import Certainty, Finding, Fix, Layer, Ref, Rule, Severity, Text
 
@@ -20,11 +21,15 @@ EXACT = (
 )
 COMPILE = "sm-not-defined"
 NO_CODE = ("no-kernel-image", "invalid-device-function")
+ODD = ("slow-start-told", "bad-numbers-told")
+# Older than the tables: https://www.tensorflow.org/install/source#gpu and https://pytorch.org/get-started/previous-versions/
+TF_CUDA = {f"1.{n}": "8.0" for n in range(1, 5)} | {f"1.{n}": "9.0" for n in range(5, 13)} | {"1.13": "10.0", "1.14": "10.0", "1.15": "10.0"}
+TORCH_CUDA = {"0.3": "9.0", "0.4": "9.0", "1.0": "10.0", "1.1": "10.0", "1.2": "10.0", "1.3": "10.1", "1.4": "10.1", "1.5": "10.2", "1.6": "10.2"}
 RECENT = "8.9"  # a card as new as this is rather ahead of a build without code for it than dropped by it
 
 
 def check(
-    symptoms: Symptoms | None, gpus: Gpus | None, torch: Torch | None, toolkit: Toolkit | None
+    symptoms: Symptoms | None, gpus: Gpus | None, torch: Torch | None, toolkit: Toolkit | None, tf: TensorFlow | None, packages: Packages | None
 ) -> Iterator[Finding]:
     cards = gpus.cards() if gpus else ()
     hits = symptoms.seen(*EXACT, COMPILE, *(() if cards else ("told-capability",))) if symptoms else ()
@@ -37,6 +42,8 @@ def check(
         if failed:
             yield _finding("?", None, (), Certainty.POSSIBLE, refs, "unknown")
         return
+    if symptoms and symptoms.has(COMPILE) and symptoms.has("harmless-ptxas-fallback") and not symptoms.has(*NO_CODE):
+        return  # the driver compiles in ptxas's place
     if symptoms and symptoms.has(COMPILE):
         nvcc = (toolkit.nvcc or toolkit.told_cuda) if toolkit else None
         side = toolkit_side(nvcc, card) if nvcc else None
@@ -49,6 +56,11 @@ def check(
     archs = archs or (torch_archs(torch.version, cuda) if torch else None) or ()
     refs = (*refs, *(gpus.refs[:2] if gpus else ()), *(torch.about("archs", "cuda", "version") if torch else ()))
     answer = fit(card, archs, cuda)
+    program, built, lines = _program(torch, tf, packages)
+    odd = symptoms.cite(*ODD, most=2) if symptoms else ()
+    if answer != "new" and built and odd and toolkit_side(built, card) == "new":
+        yield _finding(card, name, (f"{program} (CUDA {built})",), Certainty.LIKELY, (*lines, *refs, *odd), "older-cuda", Severity.WARNING)
+        return
     if answer == "new":
         sure = failed or bool(torch and torch.archs) or bool(symptoms and symptoms.has(*EXACT))
         yield _finding(card, name, archs, Certainty.CERTAIN if sure else Certainty.LIKELY, refs)
@@ -59,6 +71,19 @@ def check(
     elif answer is None and failed and not below(card, "8.0"):
         likely = Certainty.POSSIBLE if below(card, RECENT) else Certainty.LIKELY
         yield _finding(card, name, archs, likely, refs, "build-unknown")
+
+
+def _program(torch: Torch | None, tf: TensorFlow | None, packages: Packages | None) -> tuple[str, str | None, tuple[Ref, ...]]:
+    """(framework and version, the CUDA of its build, lines): PyTorch, else TensorFlow."""
+    if torch and torch.version and (cuda := torch.cuda or TORCH_CUDA.get(torch.version.partition("+")[0][:3].rstrip("."))):
+        return f"PyTorch {torch.version}", cuda, torch.about("version", "cuda")[:1]
+    version = tf.version if tf else None
+    if not version and packages and (found := packages.get("tensorflow-gpu", "tensorflow")):
+        version = found.version
+    if version:
+        release = tensorflow.release(version)
+        return f"TensorFlow {version}", release.cuda if release else TF_CUDA.get(".".join(version.split(".")[:2])), tf.about("version")[:1] if tf else ()
+    return "", None, ()
 
 
 def _finding(
@@ -91,7 +116,7 @@ RULE = Rule(
     layer=Layer.HARDWARE,
     severity=Severity.ERROR,
     check=check,
-    hides=("cuda-unavailable", "illegal-memory-access", "device-side-assert"),
+    hides=("cuda-unavailable", "illegal-memory-access", "device-side-assert", "nvcc-framework-mismatch"),
     settle=(
         'python -c "import torch; print(torch.__version__, torch.cuda.get_arch_list())"',
         "nvidia-smi --query-gpu=name,compute_cap --format=csv",
@@ -111,7 +136,7 @@ RULE = Rule(
     ),
     zh=Text(
         title="{card}（{sm}，计算能力 {capability}）比这个构建更新，构建只含 {archs} 的代码",
-        why="机器码只能在主版本号相同的计算能力上运行。这个构建发布时还没有该架构，因此第一个内核就找不到可执行的映像"
+        why="机器码只能在主版本号相同的计算能力上运行。这个构建发布时还没有该架构，因此第一个 kernel 就找不到可执行的映像"
         "（no kernel image is available）。",
         fix="换用带 {sm} 代码的构建。PyTorch：从 {first_build} 源安装 {first_torch} 或更新版本（目前为 {build} 的 {version}），"
         "torchvision、torchaudio 用同一个源；flash-attn、xformers 等已编译的扩展要以 TORCH_CUDA_ARCH_LIST={capability} "
@@ -134,6 +159,24 @@ RULE = Rule(
                 "TRITON_PTXAS_PATH 指向新版 ptxas，或升级 triton 与 torch。",
             ),
         ),
+        "older-cuda": (
+            Text(
+                title="{archs} is older than {card} ({sm}): the driver compiles every kernel anew from PTX, and results may be wrong",
+                why="The build has no machine code for this architecture. The first start translates all kernels (minutes to an hour, and again whenever the cache "
+                "is full or gone); old libraries (cuBLAS, cuDNN) may hang on the new card or yield NaN and nonsense.",
+                fix="Use a build that knows {sm}: an Ampere card needs CUDA 11 or newer (11.1 for sm_86), Ada 11.8, Blackwell 12.8. TensorFlow 1.x: NVIDIA's build "
+                "(pip install nvidia-pyindex nvidia-tensorflow, 1.15 on CUDA 11) or its container; else TensorFlow 2.4 or newer, PyTorch {first_torch} from "
+                "{first_build} or newer. Until then enlarge the cache of compiled kernels: CUDA_CACHE_MAXSIZE=4294967296.",
+            ),
+            Text(
+                title="{archs} 比 {card}（{sm}）旧：驱动要从 PTX 重新编译每个内核，结果也可能不对",
+                why="这个构建没有该架构的机器码。首次启动要翻译全部内核（几分钟到一小时；缓存满了或没了就再来一次）；旧的 cuBLAS、cuDNN 在新卡上可能卡住，或算出 NaN、"
+                "错误结果。",
+                fix="换用认识 {sm} 的构建：Ampere 需要 CUDA 11 以上（sm_86 需要 11.1），Ada 需要 11.8，Blackwell 需要 12.8。TensorFlow 1.x 用 NVIDIA 的构建"
+                "（pip install nvidia-pyindex nvidia-tensorflow，CUDA 11 上的 1.15）或其容器；否则用 TensorFlow 2.4+，PyTorch 用 {first_build} 的 {first_torch} 或更新。"
+                "在此之前加大内核缓存：CUDA_CACHE_MAXSIZE=4294967296。",
+            ),
+        ),
         "jit": (
             Text(
                 title="TensorFlow has no binary for compute capability {capability}: it compiles every kernel from PTX first",
@@ -143,7 +186,7 @@ RULE = Rule(
                 "TensorFlow container (nvcr.io/nvidia/tensorflow) built for {sm}.",
             ),
             Text(
-                title="TensorFlow 没有计算能力 {capability} 的二进制代码：每个内核都要先从 PTX 编译",
+                title="TensorFlow 没有计算能力 {capability} 的二进制代码：每个 kernel 都要先从 PTX 编译",
                 why="对这么新的卡，wheel 里只有 PTX，由驱动在首次启动时翻译，可能要半小时；也可能报 CUDA_ERROR_INVALID_PTX 或 "
                 "CUDA_ERROR_INVALID_HANDLE。",
                 fix="首次耐心等待并加大缓存（CUDA_CACHE_MAXSIZE=4294967296）；或改用 tf-nightly、NVIDIA 的 TensorFlow 容器"
@@ -156,14 +199,14 @@ RULE = Rule(
                 why='"No kernel image" means that the binary holds machine code for other architectures only. Which ones '
                 "is not shown here; torch.cuda.get_arch_list() or cuobjdump tells. If the framework itself works on the "
                 "card, one compiled extension is to blame instead.",
-                fix="Install a build with {sm} code. PyTorch: {first_torch} from {first_build} or newer (now {version} from "
-                "{build}); compile other programs for {sm} (-DCMAKE_CUDA_ARCHITECTURES, TORCH_CUDA_ARCH_LIST={capability}).",
+                fix="Install a build with {sm} code. PyTorch: {first_torch:* from|see}{first_build: * or newer|its download page}{version: (now * from }"
+                "{build:*)}; compile other programs for {sm} (-DCMAKE_CUDA_ARCHITECTURES, TORCH_CUDA_ARCH_LIST={capability}).",
             ),
             Text(
                 title="程序里没有 {card}（{sm}）的代码：构建很可能比显卡旧",
                 why="“no kernel image” 表示二进制里只有其他架构的机器码，这里没有显示是哪些；torch.cuda.get_arch_list() 或 "
                 "cuobjdump 可以看到。如果框架本身能在这张卡上运行，问题就在某个已编译的扩展。",
-                fix="安装带 {sm} 代码的构建。PyTorch：{first_build} 的 {first_torch} 或更新（目前为 {build} 的 {version}）；"
+                fix="安装带 {sm} 代码的构建。PyTorch：{first_build:* 的|查看}{first_torch: * 或更新|其下载页}{build:（目前为 * 的 }{version:*）}；"
                 "其他程序按 {sm} 编译（-DCMAKE_CUDA_ARCHITECTURES、TORCH_CUDA_ARCH_LIST={capability}）。",
             ),
         ),

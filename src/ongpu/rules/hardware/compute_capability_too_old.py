@@ -6,6 +6,7 @@ from ongpu.facts.framework import Torch
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.libraries import Toolkit
 from ongpu.facts.symptoms import Symptoms
+from ongpu.knowledge._gpu_table import architecture
 from ongpu.knowledge.card_fit import below, fit, told, toolkit_side, torch_archs, torch_for
 from ongpu.model import Certainty, Finding, Fix, Layer, Ref, Rule, Severity, Text
 
@@ -14,6 +15,10 @@ DROPPED = ("arch-too-old", "arch-ignored")
 FEATURE = ("arch-needs", "arch-unsupported", "arch-needs-ampere", "bf16-unsupported", "ptx-feature-needs")
 COMPILE = "sm-not-defined"
 NO_CODE = ("no-kernel-image", "invalid-device-function")
+# Programs that need a newer card than CUDA itself: https://docs.ollama.com/gpu, https://docs.vllm.ai (GPU installation),
+# https://docs.rapids.ai/install
+MINIMUM = {"ollama": "5.0", "vllm": "7.0", "rapids": "7.0", "cudf": "7.0", "cuml": "7.0", "text-generation-inference": "7.5", "sglang": "7.5"}
+UNUSED = ("gpu-idle-complaint", "gpu-not-seen", "no-kernel-image", "no-cuda-device", "hw-driver-silent")
 OLD = "7.5"  # cards older than this are what current builds drop
 
 
@@ -48,6 +53,12 @@ def check(
         return
     if symptoms and symptoms.has(*FEATURE):
         yield from _feature(symptoms, card, name, need, refs)
+        return
+    program = (symptoms.value("program", "program-named") or "").lower() if symptoms else ""
+    floor = MINIMUM.get(program)
+    if symptoms and card and floor and below(card, floor) and symptoms.has(*UNUSED):
+        lines = symptoms.cite("program-named", *UNUSED, most=1)
+        yield _finding(card, name, floor, Certainty.CERTAIN if failed else Certainty.LIKELY, (*refs, *lines), "program", program)
         return
     if not card:
         if failed:
@@ -97,14 +108,17 @@ def _finding(
     certainty: Certainty,
     refs: tuple[Ref, ...],
     variant: str = "",
+    program: str = "?",
 ) -> Finding:
     can = torch_for(card) if card else None
+    age = architecture(card) if card else None
     return Finding(
         subject=name or "",
         certainty=certainty,
         variant=variant,
         values={
-            "card": name or "the card", "capability": card or "?", "sm": "sm_" + card.replace(".", "") if card else "?",
+            "program": program,
+            "card": (f"{name} ({age.name})" if age and age.name not in name else name) if name else "the card", "capability": card or "?", "sm": "sm_" + card.replace(".", "") if card else "?",
             "need": need, "version": can[1][0] if can else "?", "build": can[1][1] if can else "?",
         },
         fixes=(
@@ -130,19 +144,19 @@ RULE = Rule(
         "https://github.com/pytorch/pytorch/issues/157517",
     ),
     en=Text(
-        title="{card} (compute capability {capability}, {sm}) is too old for this build, which needs {need}",
+        title="{card}{capability: (compute capability *,}{sm: *)} is too old for this build{need:, which needs *}",
         why="Each framework release drops the oldest architectures, and CUDA 13 dropped everything below 7.5 (Turing). The "
         "binary has no code for this card; the driver may be fine and is_available() may still say True.",
-        fix="Use a build that still carries {sm}: the newest PyTorch that does is {version} from the {build} index (check "
-        "with torch.cuda.get_arch_list()); or compile it yourself with TORCH_CUDA_ARCH_LIST={capability}; or use a newer "
+        fix="Use a build that still carries {sm:*|this card}{version:: the newest PyTorch that does is * from the }{build:* index} (check "
+        "with torch.cuda.get_arch_list()); or compile it yourself with TORCH_CUDA_ARCH_LIST={capability:*|X.Y}; or use a newer "
         "card. For other programs install an older release built for an older CUDA.",
     ),
     zh=Text(
-        title="{card}（计算能力 {capability}，{sm}）对这个构建来说太旧，构建要求 {need}",
+        title="{card}{capability:（计算能力 *，}{sm:*）}对这个构建来说太旧{need:，构建要求 *}",
         why="框架每个版本都会放弃最老的架构，CUDA 13 放弃了 7.5（Turing）以下的所有架构。二进制里没有这张卡的代码；驱动可能完全正常，"
         "is_available() 也可能仍为 True。",
-        fix="改用仍带 {sm} 的构建：最新的是 {build} 源的 PyTorch {version}（用 torch.cuda.get_arch_list() 核对）；或以 "
-        "TORCH_CUDA_ARCH_LIST={capability} 自行编译；或换新卡。其他程序则安装为旧版 CUDA 构建的旧版本。",
+        fix="改用仍{sm:带 * |支持这张卡}的构建{build:：最新的是 * 源的 }{version:PyTorch *}（用 torch.cuda.get_arch_list() 核对）；或以 "
+        "TORCH_CUDA_ARCH_LIST={capability:*|X.Y} 自行编译；或换新卡。其他程序则安装为旧版 CUDA 构建的旧版本。",
     ),
     variants={
         "legacy-driver": (
@@ -163,7 +177,7 @@ RULE = Rule(
         ),
         "feature": (
             Text(
-                title="This feature needs compute capability {need} or newer; {card} has {capability}",
+                title="This feature needs {need:compute capability * or newer|a newer GPU}; {card}{capability: has *| does not serve}",
                 why="FlashAttention 2 needs Ampere (8.0), FlashAttention 3 Hopper (9.0), fp8 kernels Ada (8.9), Marlin and bf16 "
                 "kernels Ampere, Triton Volta (7.0). An older card (Turing, Volta, Pascal) has no such instructions; no driver "
                 "or reinstall changes that.",
@@ -172,9 +186,9 @@ RULE = Rule(
                 "run on an Ampere or newer card.",
             ),
             Text(
-                title="此功能要求计算能力 {need} 以上；{card} 只有 {capability}",
-                why="FlashAttention 2 需要 Ampere（8.0），FlashAttention 3 需要 Hopper（9.0），fp8 内核需要 Ada（8.9），Marlin 与 bf16 "
-                "内核需要 Ampere，Triton 需要 Volta（7.0）。更老的卡（Turing、Volta、Pascal）没有相应指令，换驱动或重装都无济于事。",
+                title="此功能要求{need:计算能力 * 以上|更新的 GPU}；{card} {capability:只有 *|不满足}",
+                why="FlashAttention 2 需要 Ampere（8.0），FlashAttention 3 需要 Hopper（9.0），fp8 kernel 需要 Ada（8.9），Marlin 与 bf16 "
+                "kernel 需要 Ampere，Triton 需要 Volta（7.0）。更老的卡（Turing、Volta、Pascal）没有相应指令，换驱动或重装都无济于事。",
                 fix='关闭该功能：用 attn_implementation="sdpa" 或 "eager" 代替 flash_attention_2，换别的量化方式（不用 Marlin 的 '
                 "GPTQ/AWQ、bitsandbytes），数据类型用 float16（--dtype half），关闭 torch.compile；或换 Ampere 及更新的卡。",
             ),
@@ -213,14 +227,27 @@ RULE = Rule(
                 why='"No kernel image" means that the binary holds machine code for other architectures only. Current builds begin '
                 "at 7.5 (CUDA 13) or 5.0 (CUDA 12.6). If the framework itself works on the card, a compiled extension is to blame.",
                 fix="Look at torch.cuda.get_arch_list(). Install a build that still has {sm}: PyTorch {version} from {build} is the "
-                "newest; or compile with TORCH_CUDA_ARCH_LIST={capability}; or use a newer card.",
+                "newest; or compile with TORCH_CUDA_ARCH_LIST={capability:*|X.Y}; or use a newer card.",
             ),
             Text(
                 title="程序里没有 {card}（计算能力 {capability}）的代码：构建很可能已放弃它",
                 why="“no kernel image” 表示二进制里只有其他架构的机器码。目前的构建从 7.5（CUDA 13）或 5.0（CUDA 12.6）开始。"
                 "如果框架本身能在这张卡上运行，问题就在某个已编译的扩展。",
                 fix="查看 torch.cuda.get_arch_list()。安装仍带 {sm} 的构建：最新的是 {build} 的 PyTorch {version}；或以 "
-                "TORCH_CUDA_ARCH_LIST={capability} 编译；或换新卡。",
+                "TORCH_CUDA_ARCH_LIST={capability:*|X.Y} 编译；或换新卡。",
+            ),
+        ),
+        "program": (
+            Text(
+                title="{program} needs compute capability {need} or newer; {card} has {capability}",
+                why="The published builds of the program hold no code for older cards, so it passes the GPU over and works on the CPU, or fails at its first kernel.",
+                fix="Use an older release that still had {sm}, or build the program yourself with {sm} and the last CUDA toolkit that knows it (CUDA 11.x for Kepler, "
+                "12.x for Maxwell to Volta); else a newer card.",
+            ),
+            Text(
+                title="{program} 需要计算能力 {need} 以上；{card} 只有 {capability}",
+                why="该程序发布的构建不含更老架构的代码，因此会跳过这张 GPU 改用 CPU，或在第一个内核失败。",
+                fix="换用仍支持 {sm} 的旧版本，或用最后支持它的 CUDA Toolkit（Kepler 用 CUDA 11.x，Maxwell 到 Volta 用 12.x）为 {sm} 自行编译；否则换新卡。",
             ),
         ),
         "unknown": (

@@ -62,7 +62,6 @@ RULE = Rule(
         "cudnn-execution-failed",
         "nccl-timeout",
         "gsp-timeout",
-        "k8s-device-marked-unhealthy",
     ),
     settle=("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT", "sudo dmesg | grep -i xid"),
     see=(

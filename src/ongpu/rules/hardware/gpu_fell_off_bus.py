@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from ongpu.facts.container import Container
 from ongpu.facts.hardware import Gpus, Pci, Xids
 from ongpu.facts.symptoms import Symptoms
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
@@ -12,7 +13,9 @@ BESIDE = ("aer-errors", "recovery-action")
 LOST = ("lost", "fallen off")
 
 
-def check(symptoms: Symptoms | None, xids: Xids | None, pci: Pci | None, gpus: Gpus | None) -> Iterator[Finding]:
+def check(
+    symptoms: Symptoms | None, xids: Xids | None, pci: Pci | None, gpus: Gpus | None, container: Container | None
+) -> Iterator[Finding]:
     events = xids.of(79) if xids else ()
     dead = [d for d in pci.devices if d.dead and (d.nvidia or d.display)] if pci else []
     lost = [g for g in gpus.gpus if g.error and any(word in g.error.lower() for word in LOST)] if gpus else []
@@ -22,6 +25,13 @@ def check(symptoms: Symptoms | None, xids: Xids | None, pci: Pci | None, gpus: G
     if dead and symptoms and symptoms.has("gpu-switched-off"):
         return  # a laptop's card that was put to sleep looks the same: gpu-not-on-bus
     if not (events or said or lost or dead or signs or handle):
+        told = symptoms.cite("gpu-vanishes-told") if symptoms else ()
+        boxed = bool(container and (container.inside or container.runtime))
+        if told and symptoms and symptoms.has("load-or-reboot-told") and not boxed and not symptoms.has("suspend-told", "uvm-node-missing"):
+            yield Finding(
+                certainty=Certainty.LIKELY, variant="told", values={"bus": "?"}, fixes=(Fix("look-at-the-bus"), Fix("power-cycle")),
+                refs=(*told, *symptoms.cite("load-or-reboot-told", most=2), *symptoms.cite("told-riser", most=1)),
+            )  # fmt: skip
         return
     bus = (
         next((e.bus for e in events if e.bus), "")
@@ -77,7 +87,7 @@ RULE = Rule(
     settle=("sudo dmesg | grep -iE 'xid|nvrm|pcieport'", "lspci -nn -d 10de:"),
     see=("https://docs.nvidia.com/deploy/xid-errors/", "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/1247"),
     en=Text(
-        title="The GPU at {bus} has fallen off the PCI bus (Xid 79): it no longer answers",
+        title="The GPU{bus: at *} has fallen off the PCI bus (Xid 79): it no longer answers",
         why="The driver read only ones from the card: power broke down, the contact or riser is bad, it overheated, or the card "
         "or slot is dying. Everything the program printed (launch failure, illegal access, NCCL timeout) follows from it.",
         fix="Reboot with a full power-off (a warm reboot often does not bring it back). Then check input power and power "
@@ -86,7 +96,7 @@ RULE = Rule(
         "another machine: if it follows the card, RMA it. Drain a cluster node meanwhile.",
     ),
     zh=Text(
-        title="{bus} 的 GPU 已从 PCI 总线掉线（Xid 79），不再响应",
+        title="{bus:* 的 }GPU 已从 PCI 总线掉线（Xid 79），不再响应",
         why="驱动从卡上读到的全是 1：供电跌落、接触或延长线不良、过热，或显卡、插槽将坏。程序打印的其他报错"
         "（launch failure、非法访问、NCCL 超时）都是它的后果。",
         fix="彻底断电后重启（热重启往往恢复不了）。然后检查输入电源与供电接头，重新插紧显卡和延长线，查看温度与积灰；在 BIOS 里"
@@ -96,7 +106,7 @@ RULE = Rule(
     variants={
         "link": (
             Text(
-                title="The GPU at {bus} fell off the bus (Xid 79) after link errors on its PCIe port",
+                title="The GPU{bus: at *} fell off the bus (Xid 79) after link errors on its PCIe port",
                 why="Receiver errors (RxErr, BadTLP, PCIe Bus Error) on the port show that the link itself loses data: a long or "
                 "poor cable, riser or OCuLink adapter, a dirty slot, or an enclosure without enough power. Then the card was gone.",
                 fix="Reboot with a full power-off. Shorten or change the cable or riser, seat it anew, cap the slot at a lower PCIe "
@@ -104,7 +114,7 @@ RULE = Rule(
                 "the card to blame.",
             ),
             Text(
-                title="{bus} 的 GPU 在 PCIe 端口报链路错误之后掉线（Xid 79）",
+                title="{bus:* 的 }GPU 在 PCIe 端口报链路错误之后掉线（Xid 79）",
                 why="端口上的接收错误（RxErr、BadTLP、PCIe Bus Error）说明链路本身在丢数据：线缆、延长线或 OCuLink 转接过长或质量差、"
                 "插槽脏污，或外置盒供电不足；随后显卡消失。",
                 fix="彻底断电后重启（reboot）。缩短或更换线缆、延长线并重新插紧，在 BIOS 里把插槽降到 Gen3 或 Gen2，检查外置盒电源。"
@@ -113,18 +123,33 @@ RULE = Rule(
         ),
         "signs": (
             Text(
-                title="The GPU {bus} does not answer: it has probably fallen off the bus",
+                title="The GPU{bus: *} does not answer: it has probably fallen off the bus",
                 why='Messages such as "Cannot attach gpu", "device inaccessible" or "unable to determine the device handle" are '
                 "what later opens get after the card has gone. The Xid 79 that came first stands further up in the kernel log.",
                 fix="Look further up for Xid 79 (sudo dmesg | grep -i xid). Reboot with a full power-off, then check input power, "
                 "power connectors, slot and riser before you touch the driver.",
             ),
             Text(
-                title="GPU {bus} 不响应：很可能已从总线掉线",
+                title="GPU{bus: *} 不响应：很可能已从总线掉线",
                 why="“Cannot attach gpu”“device inaccessible”“unable to determine the device handle” 这类信息，是显卡掉线之后再次打开时的"
                 "表现。最先出现的 Xid 79 在内核日志更靠前处。",
                 fix="往前找 Xid 79（sudo dmesg | grep -i xid）。彻底断电后重启，先检查输入电源（power）、供电接头、插槽与延长线，"
                 "再考虑驱动。",
+            ),
+        ),
+        "told": (
+            Text(
+                title="The GPU disappears while it works: it has probably fallen off the bus",
+                why="A card that is there when idle and gone under load, until a reboot or power cycle, loses its power or its PCIe link. The kernel log "
+                "then holds Xid 79 (GPU has fallen off the bus).",
+                fix="Read sudo dmesg | grep -iE 'xid|nvrm' after the next loss. Check power supply and cables, seating, riser, OCuLink or Thunderbolt cable; force "
+                "a lower PCIe generation (Gen3) in the BIOS; try pcie_aspm=off, a lower power limit (nvidia-smi -pl) and capped clocks (nvidia-smi -lgc).",
+            ),
+            Text(
+                title="GPU 在工作时消失：很可能已从总线掉线（掉卡）",
+                why="空闲时正常，一有负载就消失，重启或断电后才回来，说明供电或 PCIe 链路不稳。此时内核日志里会有 Xid 79（GPU has fallen off the bus）。",
+                fix="下次掉卡后看 sudo dmesg | grep -iE 'xid|nvrm'。检查电源与供电线、插接、延长线（riser）、OCuLink 或雷电线；在 BIOS 把插槽降到较低代数（Gen3）；"
+                "试 pcie_aspm=off、降低功耗上限（nvidia-smi -pl）、限制频率（nvidia-smi -lgc）。",
             ),
         ),
     },

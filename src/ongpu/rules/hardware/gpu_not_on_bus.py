@@ -2,13 +2,18 @@
 
 from collections.abc import Iterator
 
-from ongpu.facts.environment import Machine
+from ongpu.facts.container import Container, Slurm
+from ongpu.facts.counts import GpuCount
+from ongpu.facts.environment import Machine, Variables
 from ongpu.facts.hardware import Gpus, Pci
 from ongpu.facts.symptoms import Symptoms
 from ongpu.model import Certainty, Finding, Fix, Layer, Ref, Rule, Severity, Text
 
 
-def check(symptoms: Symptoms | None, pci: Pci | None, machine: Machine | None, gpus: Gpus | None) -> Iterator[Finding]:
+def check(
+    symptoms: Symptoms | None, pci: Pci | None, machine: Machine | None, gpus: Gpus | None, counts: GpuCount | None, variables: Variables | None,
+    container: Container | None, slurm: Slurm | None,
+) -> Iterator[Finding]:
     silent = bool(symptoms and symptoms.has("hw-driver-silent", "nvrm-no-gpu", "modprobe-no-device"))
     why = symptoms.cite("hw-driver-silent", "nvrm-no-gpu", "modprobe-no-device", most=2) if symptoms else ()
     named = ", ".join(gpus.names[:2]) if gpus and gpus.names else ""
@@ -19,6 +24,14 @@ def check(symptoms: Symptoms | None, pci: Pci | None, machine: Machine | None, g
         )
         want = next((v for k in ("want", "want2", "want3") if (v := symptoms.value(k, "some-gpus-missing"))), "?")
         yield _finding(card, Certainty.POSSIBLE, symptoms.cite("some-gpus-missing"), "some", have=have, want=want)
+        return
+    chosen = bool(variables and (variables.get("CUDA_VISIBLE_DEVICES") or variables.get("NVIDIA_VISIBLE_DEVICES"))) or bool(slurm and (slurm.job or slurm.gres))
+    boxed = bool(container and (container.inside or container.runs))
+    explained = bool(symptoms and symptoms.has("gsp-silent", "fell-off-bus", "smi-handle-error", "ecc-error", "cannot-attach-gpu"))
+    short = None if chosen or boxed or explained else _short(symptoms, counts, gpus)
+    if short:
+        told, seen, refs = short
+        yield _finding(card, Certainty.LIKELY if counts and counts.told else Certainty.POSSIBLE, refs, "some" if seen != "?" else "", have=seen, want=told)
         return
     off = symptoms.cite("gpu-switched-off") if symptoms else ()
     dead = [d for d in pci.devices if d.dead and (d.nvidia or d.display)] if pci else []
@@ -34,8 +47,8 @@ def check(symptoms: Symptoms | None, pci: Pci | None, machine: Machine | None, g
     if pci and (virtual or (machine and machine.virtual and (shown or named or not pci.complete))):
         sure = Certainty.CERTAIN if pci.complete else Certainty.LIKELY
         yield _finding(card, sure, refs, "virtual", where=where)
-    elif pci and pci.complete and (named or (symptoms and symptoms.has("told-riser"))):
-        riser = symptoms.cite("told-riser") if symptoms else ()
+    elif pci and pci.complete and (named or (symptoms and symptoms.has("told-riser", "told-has-nvidia"))):
+        riser = symptoms.cite("told-riser", "told-has-nvidia", most=2) if symptoms else ()
         yield _finding(
             card, Certainty.CERTAIN, (*pci.refs[:3], *riser, *(gpus.about("names")[:2] if gpus else ()), *why)
         )
@@ -44,6 +57,8 @@ def check(symptoms: Symptoms | None, pci: Pci | None, machine: Machine | None, g
     elif symptoms and symptoms.has("told-lspci-empty"):
         kind = "virtual" if machine and machine.virtual else ""
         yield _finding(card, Certainty.LIKELY, (*symptoms.cite("told-lspci-empty"), *why), kind, where=where)
+    elif symptoms and symptoms.has("gpu-gone-told") and not (gpus and gpus.gpus):
+        yield _finding(card, Certainty.LIKELY, (*symptoms.cite("gpu-gone-told", most=3), *off, *why), "gone")
     elif symptoms and symptoms.has("told-riser") and silent:
         yield _finding(card, Certainty.LIKELY, (*symptoms.cite("told-riser", most=2), *why), "riser")
     elif symptoms and symptoms.has("nvrm-no-gpu", "modprobe-no-device"):
@@ -54,6 +69,20 @@ def check(symptoms: Symptoms | None, pci: Pci | None, machine: Machine | None, g
         never = machine.virtual == "virtualbox"  # it cannot pass a card through
         sure = Certainty.LIKELY if never else Certainty.POSSIBLE
         yield _finding(card, sure, (*machine.about("virtual")[:2], *why), "virtual", where=where)
+
+
+def _short(symptoms: Symptoms | None, counts: GpuCount | None, gpus: Gpus | None) -> tuple[str, str, tuple[Ref, ...]] | None:
+    """(cards that should be there, cards that are shown, lines) where fewer are shown than told, or one is said to be missing."""
+    lost = symptoms.cite("gpu-missing-told") if symptoms else ()
+    listed = len([g for g in gpus.gpus if g.index is not None]) if gpus else 0
+    told = counts.told if counts else None
+    seen = counts.seen if counts and counts.seen is not None else listed or None
+    shown = gpus.cite()[:6] if gpus and listed else ()
+    if told and seen is not None and seen < told and (lost or (counts and counts.seen is not None and counts.seen > 0)):
+        return str(told), str(seen), (*(counts.refs if counts else ()), *lost, *shown)
+    if lost and (listed > 0 or (symptoms and symptoms.has("told-lspci-empty", "hw-driver-silent", "lspci-named")) or (counts and counts.told)):
+        return "?", str(listed) if listed else "?", (*lost, *shown)
+    return None
 
 
 def _finding(card: str, certainty: Certainty, refs: tuple[Ref, ...], variant: str = "", **more: str) -> Finding:
@@ -88,7 +117,7 @@ RULE = Rule(
         title="{card} does not appear on the PCI bus (lspci): no driver can use it",
         why="The system's list of PCI devices holds no NVIDIA card. The driver has nothing to talk to, so its messages are "
         "consequences. The fault lies in seating, power, slot or riser, BIOS, or in the virtual machine's settings.",
-        fix="Look at lspci -nn -d 10de: first. Power off, seat the card, connect its power, try another slot without a riser; in the BIOS "
+        fix="Look at lspci -nn -d 10de: first. Power off, seat the card, connect its power, try another slot without a riser; in the BIOS (firmware) "
         "enable the slot and Above 4G Decoding, and force a lower PCIe generation; echo 1 | sudo tee /sys/bus/pci/rescan shows whether it "
         "comes back. In a VM pass the card through.",
     ),
@@ -99,6 +128,23 @@ RULE = Rule(
         "PCIe 代数；echo 1 | sudo tee /sys/bus/pci/rescan 看能否找回。虚拟机要做直通。",
     ),
     variants={
+        "gone": (
+            Text(
+                title="{card} has vanished from the list of devices: the machine no longer finds the card",
+                why="A card that the device manager does not show is not found by the firmware, so no driver can help. In laptops an eco or integrated mode, a "
+                "firmware fault or a hung embedded controller (EC) switches it off; otherwise its power, seating or the card itself has failed.",
+                fix="Show hidden devices and scan for hardware changes. Laptop: choose hybrid or standard mode (MUX, eco mode off) in the maker's tool or the BIOS; "
+                "shut down, unplug, hold the power button for 40 s (EC hard reset); update or reset the BIOS (firmware). Desktop: seat the card and its "
+                "power anew, try another slot. If it stays away, it needs repair.",
+            ),
+            Text(
+                title="{card} 从设备列表中消失：机器已经识别不到这块卡",
+                why="设备管理器里没有的卡，是固件没有识别到，装驱动没有用。笔记本上可能是节能（eco）或集显模式、固件故障，或嵌入式控制器（EC）卡死把它关掉；"
+                "否则是供电、插接或显卡本身坏了。",
+                fix="显示隐藏的设备并扫描硬件改动。笔记本：在厂商工具或 BIOS 中选混合或标准模式（MUX，关闭 eco）；关机、拔掉电源，按住电源键 40 秒（EC hard reset）；"
+                "更新或重置 BIOS（固件）。台式机：重新插好显卡和供电，换插槽。仍找不到就需要维修。",
+            ),
+        ),
         "virtual": (
             Text(
                 title="This virtual machine ({where}) sees only a virtual display adapter, no NVIDIA GPU",
@@ -148,14 +194,14 @@ RULE = Rule(
         ),
         "some": (
             Text(
-                title="Only {have} of {want} GPUs are visible: the others may not be on the PCI bus",
+                title="Only {have}{want: of *} GPUs are visible: the others may not be on the PCI bus",
                 why="If lspci lists fewer cards than are installed, the missing ones have a fault of power, seating or slot; if lspci lists them all, "
                 "look in the kernel log why the driver did not take them.",
                 fix="Compare lspci -nn -d 10de: with nvidia-smi -L, and read sudo dmesg | grep -iE 'nvrm|xid'. Reboot with a full power-off; seat the "
                 "missing card anew; check its power; swap it with a working one to see whether card or slot is bad.",
             ),
             Text(
-                title="{want} 张 GPU 只看到 {have} 张：其余的可能不在 PCI 总线上",
+                title="{want:* 张 }GPU 只看到 {have} 张：其余的可能不在 PCI 总线上",
                 why="若 lspci 列出的卡比实际少，缺的卡有供电、插接或插槽问题；若 lspci 全部列出，则在内核日志里找驱动没有接管的原因。",
                 fix="对比 lspci -nn -d 10de: 与 nvidia-smi -L，查看 sudo dmesg | grep -iE 'nvrm|xid'。彻底断电重启；重插缺失的卡、检查供电；与好卡对调，"
                 "判断是卡还是插槽的问题。",

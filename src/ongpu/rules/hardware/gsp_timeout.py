@@ -33,13 +33,13 @@ def check(symptoms: Symptoms | None, xids: Xids | None, driver: Driver | None) -
 
 
 _EN = (
-    "GSP timeout on the GPU at {bus} (Xid {codes}): its system processor stopped answering",
+    "GSP timeout on the GPU{bus: at *} (Xid {codes}): its system processor stopped answering",
     "Newer drivers leave much of their work to the GPU System Processor. It no longer answers remote calls (RPC), so each "
     "nvidia-smi or CUDA call waits about 45 seconds and then fails. Early 525 drivers had such a fault; power management and a "
     "dying card are other causes.",
 )
 _ZH = (
-    "{bus} 的 GPU 发生 GSP 超时（Xid {codes}）：其系统处理器不再应答",
+    "{bus:* 的 }GPU 发生 GSP 超时（Xid {codes}）：其系统处理器不再应答",
     "较新的驱动把大量工作交给 GPU 系统处理器（GSP）。它不再应答 RPC，于是每次 nvidia-smi 或 CUDA 调用都要等约 45 秒后失败。"
     "早期 525 驱动有此缺陷；电源管理与显卡故障也是常见原因。",
 )

@@ -1,10 +1,10 @@
 """IOMMU, ACS or virtualisation redirects or blocks traffic between GPUs, or their DMA."""
 
 from collections.abc import Iterator
-from statistics import median
 
 from ongpu.facts.hardware import PeerBandwidth
 from ongpu.facts.symptoms import Symptoms
+from ongpu.knowledge.median import median
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
 
@@ -16,11 +16,16 @@ def check(symptoms: Symptoms | None, peers: PeerBandwidth | None) -> Iterator[Fi
     wrong = symptoms.cite("p2p-wrong") if symptoms else ()
     hangs = symptoms.cite("multi-gpu-hang") if symptoms else ()
     wrong = (*wrong, *hangs)
-    if not (slow or faults or (told and wrong)):
+    copies = symptoms.cite("peer-copy-zeros", "peer-copy-wrong") if symptoms else ()
+    helped = symptoms.cite("iommu-off-helps") if symptoms else ()
+    if symptoms and symptoms.has("peer-copy-zeros") and not symptoms.has("peer-copy-wrong", "peer-tensor-first"):
+        copies = ()
+    told, wrong = (*told, *helped), (*wrong, *copies)
+    if not (slow or faults or (told and wrong) or copies or helped):
         return
     yield Finding(
         certainty=Certainty.LIKELY
-        if slow or (faults and (ours or told or wrong)) or (told and wrong)
+        if slow or (faults and (ours or told or wrong)) or (told and wrong) or copies or helped
         else Certainty.POSSIBLE,
         variant="slow" if slow else "",
         values={

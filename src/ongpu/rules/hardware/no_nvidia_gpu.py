@@ -1,20 +1,21 @@
 """The machine has no NVIDIA card at all: nothing to reseat, nothing to install."""
 
-import re
 from collections.abc import Iterator
 
 from ongpu.facts.container import Kubernetes
 from ongpu.facts.environment import Machine
+from ongpu.facts.framework import Torch
 from ongpu.facts.hardware import Gpus, Pci
 from ongpu.facts.symptoms import Symptoms
-from ongpu.model import Certainty, Finding, Fix, Layer, Ref, Rule, Severity, Text
+from ongpu.lazy import lazy
+from ongpu.model import UNGIVEN, Certainty, Finding, Fix, Layer, Ref, Rule, Severity, Text
 
 # Instance types with NVIDIA GPUs; all others that look like a type have none.
-_AWS = re.compile(r"(?:p[2-9]\w*|g[2-7]\w*)\.")
-_AWS_OTHER = re.compile(r"(?:g4ad|inf\d|trn\d\w*|dl\d\w*|vt1|f\d\w*|[tmcrxzidh]\d\w*)\.")
-_AZURE = re.compile(r"Standard_N(?!V\d+as_v4|V\d+ads_V710|G)")
-_GCP = re.compile(r"(?:a[2-4]|g[24])-")
-_GCP_OTHER = re.compile(r"(?:e2|n2d?|n4|c[234]d?|t2[ad]|m[1-3])-")
+_AWS = lazy(r"(?:p[2-9]\w*|g[2-7]\w*)\.")
+_AWS_OTHER = lazy(r"(?:g4ad|inf\d|trn\d\w*|dl\d\w*|vt1|f\d\w*|[tmcrxzidh]\d\w*)\.")
+_AZURE = lazy(r"Standard_N(?!V\d+as_v4|V\d+ads_V710|G)")
+_GCP = lazy(r"(?:a[2-4]|g[24])-")
+_GCP_OTHER = lazy(r"(?:e2|n2d?|n4|c[234]d?|t2[ad]|m[1-3])-")
 
 
 def has_nvidia(instance: str) -> bool | None:
@@ -32,6 +33,7 @@ def check(
     machine: Machine | None,
     kubernetes: Kubernetes | None,
     gpus: Gpus | None,
+    torch: Torch | None,
 ) -> Iterator[Finding]:
     if (gpus and (gpus.gpus or any("nvidia" in n.lower() or "tx " in n.lower() for n in gpus.names))) or (
         pci and pci.nvidia()
@@ -42,7 +44,11 @@ def check(
         or (symptoms.value("type", "instance-type") if symptoms else None)
         or (machine.cloud if machine else None)
     )
-    silent = bool(symptoms and symptoms.has("hw-driver-silent"))
+    if pci and any(device.bus == "?" and not device.name for device in pci.devices):
+        return  # lines of a device that was cut out with grep
+    if symptoms and symptoms.has("told-has-nvidia") and pci:
+        return  # a card that is told to be there and is not seen: gpu-not-on-bus
+    silent = bool(symptoms and symptoms.has("hw-driver-silent", "smi-missing")) or bool(torch and torch.available is False)
     refs: tuple[Ref, ...] = symptoms.cite("instance-type", "accelerator-of-another-maker", most=2) if symptoms else ()
     if instance and has_nvidia(instance) is False and (silent or refs):
         refs = (*refs, *(machine.about("cloud")[:1] if machine and machine.cloud else ()))
@@ -51,7 +57,7 @@ def check(
     shown = [d for d in pci.devices if d.display] if pci else []
     virtual = bool(symptoms and symptoms.has("virtual-display")) or bool(machine and machine.virtual and shown)
     if pci and not virtual and (pci.complete or shown) and (silent or pci.complete):
-        names = ", ".join(d.name or d.bus for d in shown) or "-"
+        names = ", ".join(d.name or d.bus for d in shown) or UNGIVEN
         certainty = Certainty.CERTAIN if pci.complete and shown else Certainty.LIKELY
         amd = any("amd" in (d.name or "").lower() or "ati " in (d.name or "").lower() for d in shown)
         if not amd or silent:
@@ -86,7 +92,7 @@ _FIX_EN = (
     "Installing an NVIDIA driver or CUDA cannot help here."
 )
 _FIX_ZH = (
-    '改用 CPU（CPU）运行：map_location="cpu"、device="cpu"、去掉 .cuda()，安装 CPU 版；或换一台机器、用云 GPU。'
+    '改用 CPU 运行：map_location="cpu"、device="cpu"、去掉 .cuda()，安装 CPU 版；或换一台机器、用云 GPU。'
     "在这里安装 NVIDIA 驱动或 CUDA 没有用。"
 )
 
@@ -114,13 +120,13 @@ RULE = Rule(
     settle=("lspci -nn -d 10de:", "lspci | grep -Ei 'vga|3d|display'"),
     see=("https://developer.nvidia.com/cuda-gpus", "https://github.com/awslabs/amazon-eks-ami/issues/1470"),
     en=Text(
-        title="This machine has no NVIDIA GPU (display devices on the PCI bus: {what})",
+        title="This machine has no NVIDIA GPU{what: (display devices on the PCI bus: *)}",
         why="CUDA runs on NVIDIA cards only. The message asks for a driver because the library cannot tell a missing driver from a "
         "missing card.",
         fix=_FIX_EN,
     ),
     zh=Text(
-        title="这台机器没有 NVIDIA GPU（PCI 总线上的显示设备：{what}）",
+        title="这台机器没有 NVIDIA GPU{what:（PCI 总线上的显示设备：*）}",
         why="CUDA 只能在 NVIDIA 显卡上运行。报错让你装驱动，是因为库分不清“没有驱动”与“没有显卡”。",
         fix=_FIX_ZH,
     ),

@@ -53,7 +53,7 @@ RULE = Rule(
         "https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/",
     ),
     en=Text(
-        title="NVLink error on the GPU at {bus} (Xid {codes})",
+        title="NVLink error on the GPU{bus: at *} (Xid {codes})",
         why='A link between GPUs, or to the NVSwitch, failed. Programs on all connected GPUs are ended (Xid 45 lines "caused by '
         'previous Xid" are only that), and NCCL hangs or times out.',
         fix="Follow the first NVLink Xid, not the 45s. Drain the node and reboot (resetting one GPU of an NVLink group is often refused), "
@@ -61,7 +61,7 @@ RULE = Rule(
         "NVLink bridge anew. If the same GPU or link fails again, open a hardware ticket; NCCL_P2P_DISABLE=1 only bridges the time.",
     ),
     zh=Text(
-        title="{bus} 的 GPU 出现 NVLink 错误（Xid {codes}）",
+        title="{bus:* 的 }GPU 出现 NVLink 错误（Xid {codes}）",
         why="GPU 之间或到 NVSwitch 的链路出错。相连 GPU 上的程序都会被终止（“caused by previous Xid” 的 Xid 45 只是后果），NCCL 随之卡住或超时。",
         fix="追查最先出现的 NVLink Xid，而不是那些 45。排空节点并重启（NVLink 组内往往不允许只重置一张卡），查看 "
         "`nvidia-smi nvlink --status`、`nvidia-smi nvlink -e`，检查 nvidia-fabricmanager。带桥的卡重新插紧 NVLink 桥。"
@@ -85,14 +85,14 @@ RULE = Rule(
         ),
         "links": (
             Text(
-                title="NVLink links are inactive or erroneous ({bus})",
+                title="NVLink links are inactive or erroneous{bus: (*)}",
                 why="Some links are down or count many CRC or replay errors. Traffic between the GPUs takes PCIe instead, or hangs. All "
                 "links inactive on an SXM machine points to the fabric manager; on bridge cards to a bridge that is not fully seated.",
                 fix="Compare `nvidia-smi nvlink --status` of all GPUs. SXM: check nvidia-fabricmanager and reboot; bridge cards: power off and "
                 "seat the NVLink bridge. NCCL_P2P_DISABLE=1 is a stop-gap.",
             ),
             Text(
-                title="NVLink 链路未激活或有误码（{bus}）",
+                title="NVLink 链路未激活或有误码{bus:（*）}",
                 why="部分链路断开，或 CRC、重放错误很多；GPU 间通信改走 PCIe，或者卡住。SXM 机器上全部 inactive 多与 fabric manager 有关；"
                 "带桥的卡多是桥没有插到底。",
                 fix="对比所有 GPU 的 `nvidia-smi nvlink --status`。SXM：检查 nvidia-fabricmanager 并重启；带桥的卡：关机重新插紧 NVLink 桥。"

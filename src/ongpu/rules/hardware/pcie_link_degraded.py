@@ -2,16 +2,20 @@
 
 from collections.abc import Iterator
 
-from ongpu.facts.hardware import Gpu, Gpus, Pci
+from ongpu.facts.hardware import Gpu, Gpus, Pci, PeerBandwidth
 from ongpu.facts.symptoms import Symptoms
 from ongpu.knowledge.gpus import model
+from ongpu.knowledge.median import median
 from ongpu.model import Certainty, Finding, Fix, Layer, Ref, Rule, Severity, Text
 
 REPLAYS = 1000  # replays since reset that a sound link does not collect
 
 
-def check(symptoms: Symptoms | None, gpus: Gpus | None, pci: Pci | None) -> Iterator[Finding]:
+def check(symptoms: Symptoms | None, gpus: Gpus | None, pci: Pci | None, peers: PeerBandwidth | None) -> Iterator[Finding]:
     found = False
+    for index, mine, others in _slow_peers(peers):
+        found = True
+        yield _finding(f"GPU {index}", f"{mine:.1f} GB/s", f"{others:.1f} GB/s", Certainty.LIKELY, peers.refs if peers else (), "peers")
     for gpu in gpus.gpus if gpus else ():
         for finding in _gpu(gpu, gpus.refs if gpus else ()):
             found = True
@@ -34,6 +38,11 @@ def check(symptoms: Symptoms | None, gpus: Gpus | None, pci: Pci | None) -> Iter
         yield _finding("", f"x{width}", "x16", Certainty.POSSIBLE if idle else Certainty.LIKELY, (narrow[0].ref,))
         return
     errors = symptoms.seen("aer-errors")
+    reports = [hit for hit in errors if hit.groups.get("severity")]
+    single = len(reports) <= 1 and all(hit.groups["severity"].lower().startswith("correct") for hit in reports)
+    few = single and len(errors) <= 3 and not symptoms.has("told-riser", "machine-slow-told", "slow-words", "slower-over-time")
+    if few and not any("multiple" in hit.ref.quote.lower() or "uncorrect" in hit.ref.quote.lower() for hit in errors):
+        errors = ()  # one corrected error is how the link is meant to cope
     if errors:
         refs = symptoms.cite("aer-errors", "told-riser")
         sure = Certainty.LIKELY if len(errors) > 1 or symptoms.has("told-riser") else Certainty.POSSIBLE
@@ -47,6 +56,10 @@ def check(symptoms: Symptoms | None, gpus: Gpus | None, pci: Pci | None) -> Iter
                 f"x{hit.groups['width_max']} {hit.groups['speed_max']} GT/s", Certainty.POSSIBLE, (hit.ref,),
             )  # fmt: skip
             return
+    if symptoms.has("narrow-link-told") and not symptoms.has("told-narrow-link"):
+        width = next((v for k in ("width", "width2", "width3", "width4", "width5", "width6") if (v := symptoms.value(k, "narrow-link-told"))), "?")
+        yield _finding("", width.replace("\u0445", "x"), "x16", Certainty.LIKELY, symptoms.cite("narrow-link-told", "machine-slow-told", most=2))
+        return
     if symptoms.has("told-narrow-link"):
         yield _finding(
             "", "?", "?", Certainty.LIKELY, symptoms.cite("told-narrow-link", "host-to-device-bandwidth"), "told"
@@ -58,6 +71,18 @@ def check(symptoms: Symptoms | None, gpus: Gpus | None, pci: Pci | None) -> Iter
         if rate < 3.0:
             yield _finding("", f"{rate:.1f} GB/s", "6 to 50 GB/s", Certainty.LIKELY, (hit.ref,), "bandwidth")
             return
+
+
+def _slow_peers(peers: PeerBandwidth | None) -> Iterator[tuple[int, float, float]]:
+    """(card, its bandwidth, the others') of cards that are slow with every peer while the others are fast among themselves."""
+    rows = peers.rows if peers else ()
+    if len(rows) < 3:
+        return
+    middle = [median([cell for at, cell in enumerate(row) if at != number]) for number, row in enumerate(rows)]
+    for number, mine in enumerate(middle):
+        rest = [value for at, value in enumerate(middle) if at != number]
+        if mine < 0.5 * median(rest):
+            yield number, mine, median(rest)
 
 
 def _idle(gpu: Gpu) -> bool:
@@ -108,13 +133,13 @@ RULE = Rule(
     settle=("nvidia-smi -q -d PERFORMANCE,CLOCK", "sudo lspci -vv -d 10de: | grep -E 'LnkCap|LnkSta'"),
     see=("https://docs.nvidia.com/deploy/nvidia-smi/", "https://docs.kernel.org/PCI/pcieaer-howto.html"),
     en=Text(
-        title="The PCIe link of {where} runs at {have} though {could} is possible",
+        title="The PCIe link {where:of * }runs at {have} though {could} is possible",
         why="Copies between host and GPU, and between GPUs, go at the speed of this link: a quarter of the lanes is a quarter of the "
         "bandwidth. Loading data and multi-GPU training suffer; pure computation does not.",
         fix=_FIX_EN,
     ),
     zh=Text(
-        title="{where} 的 PCIe 链路只有 {have}，而可达 {could}",
+        title="{where:* 的 }PCIe 链路只有 {have}，而可达 {could}",
         why="主机与 GPU、GPU 之间的拷贝都受此链路限制：通道只有四分之一，带宽就只有四分之一。数据加载与多卡训练受影响，纯计算不受影响。",
         fix=_FIX_ZH,
     ),
@@ -128,7 +153,7 @@ RULE = Rule(
                 "pcie_aspm=off as a kernel argument if errors come at idle. pci=noaer only hides the messages.",
             ),
             Text(
-                title="{where} 的 PCIe 链路丢包（端口报 AER 错误）",
+                title="{where:* 的 }PCIe 链路丢包（端口报 AER 错误）",
                 why="可纠正错误（RxErr、BadTLP、BadDLLP、重放超时）会反复重传：链路变慢；恶化后 GPU 会掉线（Xid 79）。",
                 fix="重新插紧显卡与延长线（riser）或更换线缆；在 BIOS 把插槽降到较低代数（Gen3）；若空闲时报错，加内核参数 pcie_aspm=off。"
                 "pci=noaer 只是隐藏信息。",
@@ -141,7 +166,7 @@ RULE = Rule(
                 fix=_FIX_EN,
             ),
             Text(
-                title="{where} 的 PCIe 链路计数为 {have}：有丢包",
+                title="{where:* 的 }PCIe 链路计数为 {have}：有丢包",
                 why="每次重放（replay）都是报文损坏后的重传，正常链路几乎为零。",
                 fix=_FIX_ZH,
             ),
@@ -153,9 +178,21 @@ RULE = Rule(
                 fix=_FIX_EN,
             ),
             Text(
-                title="{where} 的 PCIe 链路比显卡能力更窄或更慢",
+                title="{where:* 的 }PCIe 链路比显卡能力更窄或更慢",
                 why="插槽通道少、矿用 x1 延长线或链路降速，都会限制与 GPU 之间的每次拷贝。",
                 fix=_FIX_ZH,
+            ),
+        ),
+        "peers": (
+            Text(
+                title="{where} exchanges data with every other GPU at only {have}; the others reach {could}",
+                why="One card that is slow with all its peers, while they are fast with each other, sits behind a narrow link: its own slot, riser or cable.",
+                fix=_FIX_EN + " See LnkSta against LnkCap of this card with lspci -vv under load.",
+            ),
+            Text(
+                title="{where} 与其他每张 GPU 之间都只有 {have}，而其他卡之间达到 {could}",
+                why="一张卡对所有对端都慢，其他卡彼此却快，说明瓶颈是它自己的链路：插槽、延长线（riser）或线缆。",
+                fix=_FIX_ZH + "在负载下用 lspci -vv 对比这张卡的 LnkSta 与 LnkCap。",
             ),
         ),
         "bandwidth": (

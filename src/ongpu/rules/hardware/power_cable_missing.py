@@ -11,20 +11,21 @@ def check(symptoms: Symptoms | None, xids: Xids | None, gpus: Gpus | None) -> It
     events = xids.of(54) if xids else ()
     said = symptoms.cite("power-cable") if symptoms else ()
     code = symptoms.cite("rm-power-code") if symptoms else ()
-    if not (events or said or code):
+    plug = symptoms.cite("power-plug-told") if symptoms and symptoms.has("hw-driver-silent", "gpu-vanishes-told", "gpu-missing-told", "smi-no-communication") else ()
+    if not (events or said or code or plug):
         return
     names = gpus.all_names() if gpus else ()
     old_tesla = any(word in name for name in names for word in ("M40", "P40", "K80", "M60", "P100", "V100", "T40"))
     bus = next((e.bus for e in events if e.bus), "")
     yield Finding(
         subject=bus,
-        certainty=Certainty.CERTAIN if events or said else Certainty.POSSIBLE,
+        certainty=Certainty.CERTAIN if events or said else Certainty.LIKELY if plug else Certainty.POSSIBLE,
         values={
             "card": ", ".join(names[:1]) or bus or "the card",
             "plug": "EPS-12V (CPU)" if old_tesla else "PCIe / 12VHPWR / EPS",
         },
         fixes=(Fix("power-cycle"),),
-        refs=(*(e.ref for e in events), *said, *code, *(symptoms.cite("hw-no-devices", most=1) if symptoms else ())),
+        refs=(*(e.ref for e in events), *said, *plug, *code, *(symptoms.cite("hw-no-devices", most=1) if symptoms else ())),
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from ongpu.facts.driver import Driver
 from ongpu.facts.hardware import Gpu, Gpus
 from ongpu.facts.symptoms import Symptoms
+from ongpu.knowledge.gpus import model
 from ongpu.model import Certainty, Finding, Fix, Layer, Ref, Rule, Severity, Text
 
 LOW_CLOCK = 0.6  # of the maximum: a card at its own limit under full load stays above this
@@ -21,13 +22,24 @@ def check(symptoms: Symptoms | None, gpus: Gpus | None, driver: Driver | None) -
     if found or not symptoms or any(g.throttle is not None for g in (gpus.gpus if gpus else ())):
         return
     said = symptoms.cite("power-said")
+    slowed = symptoms.cite("machine-slow-told", "speed-falls", most=2)
+    battery, stuck, lowered = symptoms.cite("battery-told", most=2), symptoms.cite("clock-stuck-told", most=2), symptoms.cite("power-limit-set-told", most=2)
+    hot = symptoms.has("hot-figure")
+    if (battery and (slowed or stuck)) or (lowered and slowed) or (stuck and not hot and symptoms.has("gpu-load-told", "busy-told")):
+        watts = symptoms.value("watts", "power-limit-set-told") or symptoms.value("watts2", "power-limit-set-told")
+        clock = symptoms.value("mhz", "clock-stuck-told") or symptoms.value("mhz2", "clock-stuck-told")
+        yield Finding(
+            certainty=Certainty.LIKELY, variant="told", fixes=(Fix("look-at-clocks"),), refs=(*battery, *stuck, *lowered, *slowed, *said),
+            values={"how": f" ({watts} W)" if watts else f" ({clock} MHz)" if clock else ""},
+        )  # fmt: skip
+        return
     if said:
         slow = symptoms.has("slower-over-time") or any(
             w in r.quote.lower() for r in said for w in ("brake", "stuck", "too low", "battery")
         )
         yield Finding(
             certainty=Certainty.LIKELY if slow else Certainty.POSSIBLE, severity=None if slow else Severity.NOTE,
-            variant="told", fixes=(Fix("look-at-clocks"),), refs=said,
+            variant="told", fixes=(Fix("look-at-clocks"),), refs=said, values={"how": ""},
         )  # fmt: skip
 
 
@@ -40,7 +52,16 @@ def _gpu(gpu: Gpu, gpus: Gpus | None, driver: Driver | None) -> Iterator[Finding
         "reasons": [r for r in reasons if "Power" in r or r == "HW Slowdown"] or ["-"],
     }  # fmt: skip
     refs = _lines(gpus, gpu)
-    if draw and limit and draw > 2 * limit and draw > limit + 50:
+    slowest = bool(gpu.clock_sm and (gpu.clock_sm < 420 or (gpu.clock_sm_max and gpu.clock_sm < 0.3 * gpu.clock_sm_max)))
+    known = model(gpu.name) if gpu.name else None
+    if not reasons and slowest and (gpu.utilization or 0) >= 50 and (gpu.temperature or 0) < 80:
+        yield _finding(gpu, Certainty.LIKELY, "clocks", values, refs)
+    elif (
+        not reasons and draw and limit and not default and draw >= 0.9 * limit and (gpu.utilization or 0) >= 80
+        and known and known.power_w and limit < 0.5 * known.power_w
+    ):  # fmt: skip
+        yield _finding(gpu, Certainty.LIKELY, "lowered", {**values, "default": known.power_w}, refs)
+    elif draw and limit and draw > 2 * limit and draw > limit + 50:
         yield _finding(
             gpu,
             Certainty.CERTAIN if "SW Power Cap" in reasons else Certainty.LIKELY,
@@ -60,6 +81,8 @@ def _gpu(gpu: Gpu, gpus: Gpus | None, driver: Driver | None) -> Iterator[Finding
             yield _finding(gpu, Certainty.LIKELY, "", values, refs)
         elif lowered:
             yield _finding(gpu, Certainty.LIKELY, "lowered", values, refs)
+        elif "SW Power Cap" in reasons and limit and not default and gpu.power_max and limit < LOW_LIMIT * gpu.power_max:
+            yield _finding(gpu, Certainty.LIKELY, "under", {**values, "most": _w(gpu.power_max)}, refs)
         elif "SW Power Cap" in reasons:
             yield _finding(gpu, Certainty.POSSIBLE, "normal", values, refs, Severity.NOTE)
     elif "HW Slowdown" in reasons and not any("Thermal" in r for r in reasons):
@@ -104,7 +127,7 @@ RULE = Rule(
     settle=("nvidia-smi -q -d POWER,CLOCK,PERFORMANCE",),
     see=("https://docs.nvidia.com/deploy/nvidia-smi/", "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/1237"),
     en=Text(
-        title="{gpu}: SW Power Cap holds the SM clock at {clock} of {clock_max} MHz ({draw} W of {limit} W)",
+        title="{gpu}: SW Power Cap holds the SM clock at {clock} of {clock_max} MHz ({draw} W{limit: of * W})",
         why="The driver keeps the card below its power limit. At full load near the limit that is normal; clocks this far down mean that "
         "the limit is too low for the work, or that the laptop's firmware, battery operation or power supply lowers it.",
         fix="Look at nvidia-smi -q -d POWER (current, default and maximum limit). Raise it with sudo nvidia-smi -pl WATTS up to the maximum; "
@@ -161,6 +184,20 @@ RULE = Rule(
                 fix="检查服务器电源、冗余以及 BMC 的功率封顶（ipmitool sdr、iDRAC、iLO），检查显卡供电线。用 nvidia-smi -q -d PERFORMANCE 看原因是否消失。",
             ),
         ),
+        "under": (
+            Text(
+                title="{gpu} is held at {limit} W, where up to {most} W is allowed",
+                why="SW Power Cap is active at a limit below the card's maximum. In laptops the firmware sets it, and the rest up to the maximum is given by Dynamic Boost.",
+                fix="Laptop: plug the charger in, choose the performance profile, and enable Dynamic Boost: sudo systemctl enable --now nvidia-powerd (nvidia-smi -pl is not "
+                "supported there). Desktop or server: sudo nvidia-smi -i {index} -pl {most}.",
+            ),
+            Text(
+                title="{gpu} 被限制在 {limit} W，而最高允许 {most} W",
+                why="SW Power Cap 已激活，且当前上限低于显卡的最大值。笔记本由固件设定，余下部分由 Dynamic Boost 分配。",
+                fix="笔记本：接上电源，选性能模式，启用 Dynamic Boost：sudo systemctl enable --now nvidia-powerd（笔记本不支持 nvidia-smi -pl）。台式机或服务器："
+                "sudo nvidia-smi -i {index} -pl {most}。",
+            ),
+        ),
         "lowered": (
             Text(
                 title="{gpu}: its power limit is set to {limit} W, the default is {default} W",
@@ -175,25 +212,40 @@ RULE = Rule(
         ),
         "normal": (
             Text(
-                title="{gpu} works at its power limit ({draw} W of {limit} W): normal under full load",
+                title="{gpu} works at its power limit ({draw} W{limit: of * W}): normal under full load",
                 why="SW Power Cap is active whenever the work would take more than the limit.",
                 fix="Nothing.",
             ),
             Text(
-                title="{gpu} 正在功耗上限工作（{draw} W / {limit} W）：满载时属正常",
+                title="{gpu} 正在功耗上限工作（{draw} W{limit: / * W}）：满载时属正常",
                 why="只要负载所需超过上限，SW Power Cap 就会激活。",
                 fix="无需处理。",
             ),
         ),
+        "clocks": (
+            Text(
+                title="{gpu} is busy at only {clock} MHz (up to {clock_max} MHz was seen), though it is cool: held in a low performance state",
+                why="On battery, or when the firmware or power supply limits the card, the driver pins the lowest clocks: high utilisation, little power ({draw} W), "
+                "slow work.",
+                fix="Plug the laptop's charger in and choose the performance profile (BIOS, nvidia-powerd, PowerMizer: prefer maximum performance); on a desktop or server "
+                "check power cables and supply; then look at nvidia-smi -q -d PERFORMANCE,CLOCK under load.",
+            ),
+            Text(
+                title="{gpu} 满载却只有 {clock} MHz（最高见到 {clock_max} MHz），温度并不高：被压在低性能状态",
+                why="用电池供电，或固件、电源限制显卡时，驱动会锁在最低频率：占用率高、功耗低（{draw} W）、速度慢。",
+                fix="笔记本接上电源并选性能模式（BIOS、nvidia-powerd、PowerMizer 最高性能）；台式机和服务器检查供电线与电源；再在负载下看 "
+                "nvidia-smi -q -d PERFORMANCE,CLOCK。",
+            ),
+        ),
         "told": (
             Text(
-                title="The GPU is held down by a power limit",
+                title="The GPU is held down by a power limit{how}",
                 why="A power cap, battery operation or a power brake lowers the clocks; nvidia-smi shows which.",
                 fix="Look at nvidia-smi -q -d POWER,CLOCK,PERFORMANCE. Raise the limit (sudo nvidia-smi -pl WATTS), plug the laptop in and choose the "
                 "performance profile, run nvidia-powerd; on a server check the power supplies and the BMC's power cap.",
             ),
             Text(
-                title="GPU 被功耗限制压低",
+                title="GPU 被功耗限制压低{how}",
                 why="功耗封顶、电池供电或功率制动都会降低频率，nvidia-smi 可以看出是哪一种。",
                 fix="查看 nvidia-smi -q -d POWER,CLOCK,PERFORMANCE。调高上限（sudo nvidia-smi -pl 瓦数），笔记本接电源并选性能模式、运行 nvidia-powerd；"
                 "服务器检查电源与 BMC 的功率封顶。",

@@ -88,24 +88,24 @@ RULE = Rule(
     variants={
         "804": (
             Text(
-                title="Forward compatibility (cuda-compat) does not work on this card (error 804; cards: {cards}, driver {driver})",
+                title="Forward compatibility (cuda-compat) does not work on this card (error 804{cards:; cards: *}{driver:; driver *})",
                 why="The image or environment puts a newer libcuda from {folder} in front of the driver's. NVIDIA allows that on data-centre cards only; on GeForce and most workstation cards it fails with 804. It also appears when user space and kernel module of the driver differ.",
                 fix="Take {folder} off LD_LIBRARY_PATH and /etc/ld.so.conf.d, or remove the cuda-compat package from the image; then update the host's driver to one that runs the CUDA version of the image, or take an older image.",
             ),
             Text(
-                title="这张卡不支持前向兼容（cuda-compat）（错误 804；显卡：{cards}，驱动 {driver}）",
+                title="这张卡不支持前向兼容（cuda-compat）（错误 804{cards:；显卡：*}{driver:；驱动 *}）",
                 why="镜像或环境让 {folder} 里较新的 libcuda 排在驱动之前。NVIDIA 只允许数据中心卡这样用，GeForce 和多数工作站卡会报 804。驱动用户态与内核模块版本不一致时也会出现。",
                 fix="把 {folder} 从 LD_LIBRARY_PATH 和 /etc/ld.so.conf.d 去掉，或在镜像里删除 cuda-compat 包；然后把宿主机驱动升级到能运行镜像 CUDA 的版本，或换旧一些的镜像。",
             ),
         ),
         "803": (
             Text(
-                title="The libcuda that is loaded does not fit the kernel driver (error 803; driver {driver})",
+                title="The libcuda that is loaded does not fit the kernel driver (error 803{driver:; driver *})",
                 why="System has unsupported display driver / cuda driver combination: user-space libcuda and kernel module are of versions that do not work together. In containers it comes from a cuda-compat library ({folder}) that is older or newer than the host's driver; on a host, from a driver update without reboot.",
                 fix="Remove cuda-compat ({folder}) from LD_LIBRARY_PATH, ld.so.conf.d or the image, so that the host's libcuda is used; on a host without compat library: reboot after the driver update.",
             ),
             Text(
-                title="加载的 libcuda 与内核驱动不匹配（错误 803；驱动 {driver}）",
+                title="加载的 libcuda 与内核驱动不匹配（错误 803{driver:；驱动 *}）",
                 why="提示“unsupported display driver / cuda driver combination”：用户态 libcuda 与内核模块的版本不能配合。容器里是 cuda-compat 的库（{folder}）比宿主机驱动旧或新；宿主机上则是更新驱动后没有重启。",
                 fix="从 LD_LIBRARY_PATH、ld.so.conf.d 或镜像中去掉 cuda-compat（{folder}），改用宿主机的 libcuda；宿主机上没有 compat 库时，更新驱动后重启。",
             ),

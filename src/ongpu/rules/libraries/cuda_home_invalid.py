@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from ongpu.facts.environment import Variables
 from ongpu.facts.libraries import Toolkit
 from ongpu.facts.symptoms import Symptoms
+from ongpu.lazy import lazy
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
 _NAMES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA_TOOLKIT_ROOT_DIR")
+_FAILED = lazy(r"no such file|unable to execute|failed|not found|cannot|errno", re.IGNORECASE)
 _MISSING = (
     "nvcc-path-missing",
     "nvcc-not-found",
@@ -36,7 +38,33 @@ def _wrong(value: str) -> str | None:
     return None
 
 
+def _cudacxx(symptoms: Symptoms | None, variables: Variables | None) -> Iterator[Finding]:
+    """CUDACXX names the compiler itself, not a folder."""
+    path = symptoms.value("path", "cudacxx-value") if symptoms else None
+    if not path or not symptoms or not symptoms.has("cmake-no-cuda-compiler"):
+        return
+    yield Finding(
+        variant="cudacxx",
+        values={"name": "CUDACXX", "value": path.rstrip(".")},
+        fixes=(Fix("find-cuda-home"),),
+        refs=(*symptoms.cite("cudacxx-value", "cmake-no-cuda-compiler"), *(variables.cite("CUDACXX") if variables else ())),
+    )
+
+
 def check(symptoms: Symptoms | None, variables: Variables | None, toolkit: Toolkit | None) -> Iterator[Finding]:
+    if found := next(_cudacxx(symptoms, variables), None):
+        yield found
+        return
+    listed = symptoms.seen("nvcc-in-list") if symptoms else ()
+    failed = [hit for hit in listed if _FAILED.search(hit.ref.quote)]
+    if failed and symptoms:
+        yield Finding(
+            variant="list",
+            values={"name": "CUDA_HOME", "value": failed[0].groups.get("path", "?")},
+            fixes=(Fix("find-cuda-home"),),
+            refs=(*(hit.ref for hit in failed[:2]), *(variables.cite(*_NAMES) if variables else ())),
+        )
+        return
     name = next((n for n in _NAMES if variables and variables.get(n)), None)
     value = variables.get(name) if variables and name else None
     lines = variables.cite(name) if variables and name else ()
@@ -143,6 +171,18 @@ RULE = Rule(
         fix="把 {name} 设为工具包根目录，即包含 bin/nvcc 的目录：export CUDA_HOME=/usr/local/cuda（或 /usr/local/cuda-X.Y；conda 为 $CONDA_PREFIX）。",
     ),
     variants={
+        "cudacxx": (
+            Text(
+                title="CUDACXX={value} points to an nvcc that is not there",
+                why="CMake takes the CUDA compiler from the environment variable CUDACXX, and that file does not exist: the toolkit lies elsewhere (conda, /usr/local/cuda-X.Y) or is not installed.",
+                fix="export CUDACXX=$(which nvcc), or unset it where a script sets it, and CUDA_HOME with it; where there is no nvcc, install the CUDA toolkit. Remove the build folder (CMakeCache.txt) before the next try.",
+            ),
+            Text(
+                title="CUDACXX={value} 指向的 nvcc 不存在",
+                why="CMake 从环境变量 CUDACXX 取 CUDA 编译器，而该文件不存在：工具包在别处（conda、/usr/local/cuda-X.Y），或没有安装。",
+                fix="export CUDACXX=$(which nvcc)，或在设置它的脚本里去掉（连同 CUDA_HOME）；若没有 nvcc，请安装 CUDA 工具包。重试前删除构建目录（CMakeCache.txt）。",
+            ),
+        ),
         "list": (
             Text(
                 title="{name} holds a list ({value}), but it must be one folder",

@@ -5,6 +5,7 @@ Longer than 400 lines because linkers, loaders, TensorFlow, ONNX Runtime, JAX, N
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ongpu.facts.environment import Machine, Variables
 from ongpu.facts.framework import OnnxRuntime, Packages, TensorFlow, Torch
@@ -13,9 +14,10 @@ from ongpu.facts.installs import Installs
 from ongpu.facts.libraries import Loader, Toolkit
 from ongpu.facts.symptoms import Symptoms
 from ongpu.knowledge.tensorflow import has_and_cuda_extra, release
-from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
+from ongpu.lazy import lazy
+from ongpu.model import Certainty, Finding, Fix, Layer, Ref, Rule, Severity, Text
 
-_CUDA = re.compile(
+_CUDA = lazy(
     r"^(?:lib)?(?P<lib>cudart|cublaslt|cublas|cufftw?|curand|cusolvermg|cusolver|cusparselt|cusparse|nvrtc-builtins|nvrtc|nvjitlink|"
     r"nvtoolsext|cupti|cufile|nvshmem_host|nccl|npp\w+?|nvjpeg|nvblas|cutensor|cudss|nvvm)(?:64)?(?:[._-](?P<v>\d[\d._]*))?(?:\.so(?:\.(?P<so>[\d.]+))?|\.dll)?",
     re.IGNORECASE,
@@ -77,11 +79,29 @@ def _missing(symptoms: Symptoms | None, loader: Loader | None) -> list[str]:
             "cupy-load-failed",
             "tf-old-dll-missing",
         ):
-            names.append(hit.groups.get("lib", ""))
+            names.append(hit.groups.get("lib") or hit.groups.get("lib2", ""))
     return list(dict.fromkeys(name for name in names if _CUDA.match(name)))
 
 
 def check(
+    symptoms: Symptoms | None,
+    loader: Loader | None,
+    flow: TensorFlow | None,
+    onnx: OnnxRuntime | None,
+    torch: Torch | None,
+    toolkit: Toolkit | None,
+    packages: Packages | None,
+    installs: Installs | None,
+    machine: Machine | None,
+    gpus: Gpus | None,
+    variables: Variables | None,
+) -> Iterator[Finding]:
+    wanted = bool(symptoms and symptoms.has("cpu-wanted", "other-data-folder") and symptoms.has("tf-library-not-loaded", "tf-no-cuda-drivers", "tf-cannot-dlopen"))
+    for finding in _judge(symptoms, loader, flow, onnx, torch, toolkit, packages, installs, machine, gpus, variables):
+        yield replace(finding, severity=Severity.NOTE) if wanted else finding
+
+
+def _judge(
     symptoms: Symptoms | None,
     loader: Loader | None,
     flow: TensorFlow | None,
@@ -178,7 +198,15 @@ def check(
             severity=Severity.WARNING if name == "ptxas-missing" else None,
         )
         return
-    yield from _table(flow, toolkit, packages, machine, torch)
+    importing = symptoms.cite("dll-load-failed", "tf-native-runtime") if symptoms else ()
+    found = list(_table(flow, toolkit, packages, machine, torch, importing))
+    yield from found
+    if not found and symptoms and symptoms.has("torch-cuda-dll"):
+        yield Finding(
+            certainty=Certainty.POSSIBLE,
+            values={"libs": symptoms.value("lib", "torch-cuda-dll") or "?", "cuda": (torch.cuda if torch and torch.cuda else "?"), "have": "?", "wheel": "torch"},
+            refs=symptoms.cite("torch-cuda-dll"),
+        )
 
 
 def _named(
@@ -282,13 +310,26 @@ def _table(
     packages: Packages | None,
     machine: Machine | None,
     torch: Torch | None,
+    importing: tuple[Ref, ...],
 ) -> Iterator[Finding]:
     """No error line: a TensorFlow that lists no GPU, and a toolkit of another CUDA than it was built for."""
     have = (toolkit.nvcc or toolkit.told_cuda) if toolkit else None
-    if not flow or not flow.version or flow.gpus != 0 or not have or not toolkit or flow.cuda == "":
+    if not flow or not flow.version or not (flow.gpus == 0 or importing) or flow.cuda == "":
+        return
+    windows = machine is not None and machine.system == "windows" and not machine.wsl
+    if has_and_cuda_extra(flow.version) and not windows and not importing and not (machine and machine.system == "macos"):
+        needs = _needs(flow.version) or ("12", "9")
+        yield Finding(
+            variant="tf-wheels",
+            certainty=Certainty.POSSIBLE,
+            values={"version": flow.version, "libs": "CUDA", "cuda": needs[0], "cudnn": needs[1]},
+            fixes=(Fix("tf-and-cuda"), Fix("wheels-on-library-path")),
+            refs=(*flow.refs[:3], *(toolkit.about("nvcc", "told_cuda") if toolkit and have else ())),
+        )
+        return
+    if not have or not toolkit:
         return
     want = _needs(flow.version)
-    windows = machine is not None and machine.system == "windows" and not machine.wsl
     parts = [int(x) for x in _minor(flow.version).split(".")]
     if not want or (windows and parts >= [2, 11]) or parts >= [2, 14]:
         return
@@ -298,7 +339,7 @@ def _table(
         variant="tf-version",
         certainty=Certainty.LIKELY,
         values={"version": flow.version, "cuda": want[0], "cudnn": want[1], "have": have, "libs": "CUDA"},
-        refs=(*flow.refs[:3], *toolkit.about("nvcc", "told_cuda")),
+        refs=(*flow.refs[:3], *importing, *toolkit.about("nvcc", "told_cuda")),
     )
 
 
@@ -315,45 +356,45 @@ RULE = Rule(
         "https://onnxruntime.ai/docs/execution-providers/CUDA-ExecutionProvider.html#requirements",
     ),
     en=Text(
-        title="A CUDA library cannot be found: {libs} (it belongs to CUDA {cuda})",
-        why="The program was built for CUDA {cuda} and asks the loader for these files by name. The version that nvidia-smi shows is what the driver supports, not an installed runtime; another CUDA version (found here: {have}) has files of other names, and a symlink under the old name does not make it the same library.",
-        fix="Install the runtime libraries of CUDA {cuda} (the wheel {wheel}, conda's cuda-runtime, or NVIDIA's toolkit package) where the loader looks, or install a build of the program for the CUDA that is there. Libraries of wheels lie in site-packages/nvidia/*/lib: put that folder on LD_LIBRARY_PATH where the program does not look there itself.",
+        title="A CUDA library cannot be found: {libs}{cuda: (it belongs to CUDA *)}",
+        why="The program was built for {cuda:CUDA *|a certain CUDA} and asks the loader for these files by name. The version that nvidia-smi shows is what the driver supports, not an installed runtime; another CUDA version{have: (found here: *)} has files of other names, and a symlink under the old name does not make it the same library.",
+        fix="Install the runtime libraries of {cuda:CUDA *|that CUDA} (the wheel {wheel}, conda's cuda-runtime, or NVIDIA's toolkit package) where the loader looks, or install a build of the program for the CUDA that is there. Libraries of wheels lie in site-packages/nvidia/*/lib: put that folder on LD_LIBRARY_PATH where the program does not look there itself.",
     ),
     zh=Text(
-        title="找不到 CUDA 库：{libs}（属于 CUDA {cuda}）",
-        why="程序是为 CUDA {cuda} 编译的，会按文件名向加载器请求这些库。nvidia-smi 显示的版本只是驱动所支持的上限，并不代表装了运行库；其他版本的 CUDA（此处为 {have}）文件名不同，用旧名字做软链接也不会变成同一个库。",
-        fix="安装 CUDA {cuda} 的运行库（{wheel} 轮子、conda 的 cuda-runtime，或 NVIDIA 的工具包），并确保加载器能找到；或者换用与现有 CUDA 匹配的程序版本。轮子里的库在 site-packages/nvidia/*/lib，程序自己不查找时需把该目录加入 LD_LIBRARY_PATH。",
+        title="找不到 CUDA 库：{libs}{cuda:（属于 CUDA *）}",
+        why="程序是为{cuda: CUDA * |某个 CUDA 版本}编译的，会按文件名向加载器请求这些库。nvidia-smi 显示的版本只是驱动所支持的上限，并不代表装了运行库；其他版本的 CUDA{have:（此处为 *）}文件名不同，用旧名字做软链接也不会变成同一个库。",
+        fix="安装{cuda: CUDA * |对应 CUDA }的运行库（{wheel} wheel、conda 的 cuda-runtime，或 NVIDIA 的工具包），并确保加载器能找到；或者换用与现有 CUDA 匹配的程序版本。wheel 里的库在 site-packages/nvidia/*/lib，程序自己不查找时需把该目录加入 LD_LIBRARY_PATH。",
     ),
     variants={
         "tf": (
             Text(
-                title="TensorFlow {version} cannot load {libs}: it was built for CUDA {cuda} with cuDNN {cudnn}",
-                why="TensorFlow opens these libraries by exact name when it starts; one that is missing makes it skip all GPUs. Another CUDA version on the machine ({have}) does not serve. A missing TensorRT (libnvinfer) is harmless.",
-                fix="Install CUDA {cuda} and cuDNN {cudnn} and put their folders on LD_LIBRARY_PATH (Windows: PATH), or from TensorFlow 2.14 on: pip install 'tensorflow[and-cuda]', or take the TensorFlow release built for the CUDA that you have.",
+                title="TensorFlow{version: *} cannot load {libs}: it was built for CUDA {cuda}{cudnn: with cuDNN *}",
+                why="TensorFlow opens these libraries by exact name when it starts; one that is missing makes it skip all GPUs. Another CUDA version on the machine {have:(*) }does not serve. A missing TensorRT (libnvinfer) is harmless.",
+                fix="Install CUDA {cuda}{cudnn: and cuDNN *} and put their folders on LD_LIBRARY_PATH (Windows: PATH), or from TensorFlow 2.14 on: pip install 'tensorflow[and-cuda]', or take the TensorFlow release built for the CUDA that you have.",
             ),
             Text(
-                title="TensorFlow {version} 加载不到 {libs}：它是为 CUDA {cuda}、cuDNN {cudnn} 编译的",
-                why="TensorFlow 启动时按确切文件名打开这些库，缺一个就会跳过所有 GPU。机器上另有版本的 CUDA（{have}）不能代替。找不到 TensorRT（libnvinfer）则无关紧要。",
-                fix="安装 CUDA {cuda} 和 cuDNN {cudnn}，并把其目录加入 LD_LIBRARY_PATH（Windows 为 PATH）；TensorFlow 2.14 起可直接 pip install 'tensorflow[and-cuda]'；或改用与现有 CUDA 对应的 TensorFlow 版本。",
+                title="TensorFlow{version: *} 加载不到 {libs}：它是为 CUDA {cuda}{cudnn:、cuDNN *} 编译的",
+                why="TensorFlow 启动时按确切文件名打开这些库，缺一个就会跳过所有 GPU。机器上的其他 CUDA 版本{have:（*）}不能代替。找不到 TensorRT（libnvinfer）则无关紧要。",
+                fix="安装 CUDA {cuda}{cudnn: 和 cuDNN *}，并把其目录加入 LD_LIBRARY_PATH（Windows 为 PATH）；TensorFlow 2.14 起可直接 pip install 'tensorflow[and-cuda]'；或改用与现有 CUDA 对应的 TensorFlow 版本。",
             ),
         ),
         "tf-wheels": (
             Text(
-                title="TensorFlow {version} does not find its CUDA libraries and skips the GPU",
+                title="TensorFlow{version: *} does not find its CUDA libraries and skips the GPU",
                 why="Since 2.14 the CUDA libraries come as nvidia-* wheels with the extra [and-cuda]. They are not installed here, or TensorFlow (2.15 and 2.16.1 in particular) does not look into site-packages/nvidia/*/lib. The TensorRT line beside it is harmless.",
                 fix="pip install 'tensorflow[and-cuda]'. If the wheels are there already, put their lib folders (site-packages/nvidia/*/lib) on LD_LIBRARY_PATH, or move to a release that finds them by itself (2.17 or newer).",
             ),
             Text(
-                title="TensorFlow {version} 找不到自己的 CUDA 库，跳过了 GPU",
-                why="自 2.14 起，CUDA 库由 [and-cuda] 附加项以 nvidia-* 轮子的形式提供。此处没有安装，或者 TensorFlow（尤其是 2.15 和 2.16.1）没有去 site-packages/nvidia/*/lib 查找。旁边的 TensorRT 提示无关紧要。",
-                fix="pip install 'tensorflow[and-cuda]'。若轮子已经装好，把其 lib 目录（site-packages/nvidia/*/lib）加入 LD_LIBRARY_PATH，或升级到能自行找到它们的版本（2.17 及以上）。",
+                title="TensorFlow{version: *} 找不到自己的 CUDA 库，跳过了 GPU",
+                why="自 2.14 起，CUDA 库由 [and-cuda] 附加项以 nvidia-* wheel 的形式提供。此处没有安装，或者 TensorFlow（尤其是 2.15 和 2.16.1）没有去 site-packages/nvidia/*/lib 查找。旁边的 TensorRT 提示无关紧要。",
+                fix="pip install 'tensorflow[and-cuda]'。若 wheel 已经装好，把其 lib 目录（site-packages/nvidia/*/lib）加入 LD_LIBRARY_PATH，或升级到能自行找到它们的版本（2.17 及以上）。",
             ),
         ),
         "tf-version": (
             Text(
                 title="TensorFlow {version} was built for CUDA {cuda} (cuDNN {cudnn}), but the machine has CUDA {have}",
                 why="TensorFlow loads CUDA by exact file names (cudart64_101.dll, libcudart.so.10.1, ...). With another CUDA version it finds none and lists only the CPU; a newer CUDA does not serve for an older one.",
-                fix="Install CUDA {cuda} with cuDNN {cudnn} beside the present one and put it on the path (Windows: PATH, Linux: LD_LIBRARY_PATH), or use a TensorFlow release built for CUDA {have}.",
+                fix="Install CUDA {cuda}{cudnn: with cuDNN *} beside the present one and put it on the path (Windows: PATH, Linux: LD_LIBRARY_PATH), or use a TensorFlow release built for CUDA {have}.",
             ),
             Text(
                 title="TensorFlow {version} 是为 CUDA {cuda}（cuDNN {cudnn}）编译的，而机器上装的是 CUDA {have}",
@@ -363,13 +404,13 @@ RULE = Rule(
         ),
         "onnxruntime": (
             Text(
-                title="ONNX Runtime {version} cannot load its CUDA provider: it needs CUDA {cuda} and cuDNN {cudnn}",
-                why="Error 126 means that a library which onnxruntime_providers_cuda needs is missing, not the provider itself. get_available_providers() only lists what was compiled in. On this machine: CUDA {have}. Releases from 1.19 on are built for CUDA 12 with cuDNN 9, those from 1.27 for CUDA 13; 1.18 and older for CUDA 11.8 with cuDNN 8.",
+                title="ONNX Runtime{version: *} cannot load its CUDA provider: it needs CUDA {cuda} and cuDNN {cudnn}",
+                why="Error 126 means that a library which onnxruntime_providers_cuda needs is missing, not the provider itself. get_available_providers() only lists what was compiled in.{have: On this machine: CUDA *.} Releases from 1.19 on are built for CUDA 12 with cuDNN 9, those from 1.27 for CUDA 13; 1.18 and older for CUDA 11.8 with cuDNN 8.",
                 fix="Install CUDA {cuda} and cuDNN {cudnn} on the path (or pip install 'onnxruntime-gpu[cuda,cudnn]' and call onnxruntime.preload_dlls()), or take the onnxruntime-gpu that fits what is there: 1.18 for cuDNN 8, the CUDA 11.8 package index for CUDA 11.",
             ),
             Text(
-                title="ONNX Runtime {version} 无法加载 CUDA provider：需要 CUDA {cuda} 和 cuDNN {cudnn}",
-                why="错误 126 说明 onnxruntime_providers_cuda 所依赖的某个库找不到，而不是 provider 本身缺失。get_available_providers() 只列出编译进来的 provider。这台机器上是 CUDA {have}。1.19 起为 CUDA 12 + cuDNN 9 编译，1.27 起为 CUDA 13；1.18 及更早为 CUDA 11.8 + cuDNN 8。",
+                title="ONNX Runtime{version: *} 无法加载 CUDA provider：需要 CUDA {cuda} 和 cuDNN {cudnn}",
+                why="错误 126 说明 onnxruntime_providers_cuda 所依赖的某个库找不到，而不是 provider 本身缺失。get_available_providers() 只列出编译进来的 provider。{have:这台机器上是 CUDA *。}1.19 起为 CUDA 12 + cuDNN 9 编译，1.27 起为 CUDA 13；1.18 及更早为 CUDA 11.8 + cuDNN 8。",
                 fix="安装 CUDA {cuda} 和 cuDNN {cudnn} 并加入路径（或 pip install 'onnxruntime-gpu[cuda,cudnn]' 后调用 onnxruntime.preload_dlls()），或换用与现有环境匹配的 onnxruntime-gpu：cuDNN 8 用 1.18，CUDA 11 用 CUDA 11.8 专用索引。",
             ),
         ),
@@ -406,7 +447,7 @@ RULE = Rule(
             Text(
                 title="运行时编译器 NVRTC 加载不到 {lib}",
                 why="NVRTC 首次编译时按确切的次版本名再打开一个库。它不在加载器搜索的目录里，常见原因是路径上只有工具包的一部分。",
-                fix="安装同一次版本的 NVRTC（nvidia-cuda-nvrtc 轮子或工具包），并把含有 {lib} 的目录加入 LD_LIBRARY_PATH。",
+                fix="安装同一次版本的 NVRTC（nvidia-cuda-nvrtc wheel 或工具包），并把含有 {lib} 的目录加入 LD_LIBRARY_PATH。",
             ),
         ),
         "libdevice": (
@@ -417,7 +458,7 @@ RULE = Rule(
             ),
             Text(
                 title="XLA 找不到 CUDA 工具包中的 {lib}",
-                why="TensorFlow 和 JAX 用 libdevice.10.bc（位于 nvvm/libdevice）和 ptxas 编译 GPU 代码。运行时轮子不含它们，XLA 只能去工具包目录里找，却没有找到。",
+                why="TensorFlow 和 JAX 用 libdevice.10.bc（位于 nvvm/libdevice）和 ptxas 编译 GPU 代码。运行时 wheel 不含它们，XLA 只能去工具包目录里找，却没有找到。",
                 fix="安装 nvidia-cuda-nvcc-cu12（或工具包；conda 用 cuda-nvcc），并设置 XLA_FLAGS=--xla_gpu_cuda_data_dir=/path/to/cuda，即包含 nvvm/libdevice 的目录。",
             ),
         ),
@@ -429,8 +470,8 @@ RULE = Rule(
             ),
             Text(
                 title="JAX 加载不到 {lib}",
-                why="CUDA 插件所需轮子中的某个库没有安装，或者其依赖的另一版本先被找到（LD_LIBRARY_PATH）。后面那句“没有安装带 CUDA 的 jaxlib”只是结果。",
-                fix="先 unset LD_LIBRARY_PATH 再试；然后 pip install -U 'jax[cuda12]'（或 cuda13），让所有 nvidia-* 轮子版本一致。",
+                why="CUDA 插件所需 wheel 中的某个库没有安装，或者其依赖的另一版本先被找到（LD_LIBRARY_PATH）。后面那句“没有安装带 CUDA 的 jaxlib”只是结果。",
+                fix="先 unset LD_LIBRARY_PATH 再试；然后 pip install -U 'jax[cuda12]'（或 cuda13），让所有 nvidia-* wheel 版本一致。",
             ),
         ),
         "numba": (
@@ -441,7 +482,7 @@ RULE = Rule(
             ),
             Text(
                 title="Numba 找不到 CUDA 工具包的 {lib}",
-                why="Numba 用 libNVVM 和 libdevice 编译内核，驱动和运行时轮子都不含它们；CUDA 12 起由 numba-cuda 的附加项提供。",
+                why="Numba 用 libNVVM 和 libdevice 编译 kernel，驱动和运行时 wheel 都不含它们；CUDA 12 起由 numba-cuda 的附加项提供。",
                 fix="pip install 'numba-cuda[cu12]'（或 cu13）；conda 用 conda install cuda-nvcc cuda-nvrtc（CUDA 11 用 cudatoolkit）；或把 CUDA_HOME 指向已安装的工具包。`numba -s` 可查看它找到了什么。",
             ),
         ),

@@ -41,6 +41,8 @@ def check(
         have, refs = toolkit.cudnn, toolkit.about("cudnn")
     elif wheel and wheel.ref:
         have, refs = wheel.version, (wheel.ref,)
+    if not have and symptoms and (told := symptoms.value("v", "cudnn-file-told") or symptoms.value("v2", "cudnn-file-told")):
+        have, refs = told, symptoms.cite("cudnn-file-told")
     if have and want and have.split(".")[0] != want:
         return  # another version is there: cudnn-version-mismatch
     windows = bool(library and library.endswith(".dll"))
@@ -94,18 +96,18 @@ RULE = Rule(
     zh=Text(
         title="找不到 cuDNN：{lib}",
         why="程序按文件名打开 cuDNN {major}，而加载器搜索的目录里都没有：CUDA 工具包并不包含 cuDNN。其他主版本的文件名不同，不能代替。",
-        fix="安装 cuDNN {major}（pip 用 nvidia-cudnn-cu12，conda 用 cudnn，或 NVIDIA 软件源的 libcudnn{major}），并把其目录（轮子为 site-packages/nvidia/cudnn/lib）加入 {path}。",
+        fix="安装 cuDNN {major}（pip 用 nvidia-cudnn-cu12，conda 用 cudnn，或 NVIDIA 软件源的 libcudnn{major}），并把其目录（wheel 为 site-packages/nvidia/cudnn/lib）加入 {path}。",
     ),
     variants={
         "found-wheel": (
             Text(
                 title="cuDNN is not on the search path: {lib} is not found",
-                why="CTranslate2, ONNX Runtime and others look for cuDNN {major} on the loader's path only. The copy that pip installed (found here: {have}) lies in site-packages/nvidia/cudnn/lib, where they do not look.",
+                why="CTranslate2, ONNX Runtime and others look for cuDNN {major} on the loader's path only. The copy that pip installed {have:(found here: *) }lies in site-packages/nvidia/cudnn/lib, where they do not look.",
                 fix="Add site-packages/nvidia/cudnn/lib to LD_LIBRARY_PATH before the start (Windows: PATH), or import torch first, or install cuDNN {major} system-wide. ctranslate2 4.5 and newer want cuDNN 9, ctranslate2 4.4 and older cuDNN 8.",
             ),
             Text(
                 title="cuDNN 不在搜索路径上：找不到 {lib}",
-                why="CTranslate2、ONNX Runtime 等只在加载器路径上查找 cuDNN {major}。pip 安装的那份（此处为 {have}）在 site-packages/nvidia/cudnn/lib，它们不会去找。",
+                why="CTranslate2、ONNX Runtime 等只在加载器路径上查找 cuDNN {major}。pip 安装的那份{have:（此处为 *）}在 site-packages/nvidia/cudnn/lib，它们不会去找。",
                 fix="启动前把 site-packages/nvidia/cudnn/lib 加入 LD_LIBRARY_PATH（Windows 为 PATH），或先 import torch，或系统级安装 cuDNN {major}。ctranslate2 4.5 起需要 cuDNN 9，4.4 及更早需要 cuDNN 8。",
             ),
         ),

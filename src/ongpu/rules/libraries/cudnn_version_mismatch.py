@@ -44,6 +44,8 @@ def _have(
         return wheel.version, (wheel.ref,)
     if symptoms and (number := symptoms.value("v", "cudnn-number")):
         return dotted(number), symptoms.cite("cudnn-number")
+    if symptoms and (told := symptoms.value("v", "cudnn-file-told") or symptoms.value("v2", "cudnn-file-told")):
+        return told, symptoms.cite("cudnn-file-told")
     if torch and torch.cudnn:
         return dotted(torch.cudnn), torch.about("cudnn")
     return None, ()
@@ -141,13 +143,13 @@ RULE = Rule(
     ),
     en=Text(
         title="Parts of different cuDNN versions are loaded together ({symbol})",
-        why="cuDNN is a family of libraries that must all be of one version. A second copy (system, LD_LIBRARY_PATH, conda or another wheel) supplies some of them. Found: {have}.",
+        why="cuDNN is a family of libraries that must all be of one version. A second copy (system, LD_LIBRARY_PATH, conda or another wheel) supplies some of them.{have: Found: *.}",
         fix="Leave one cuDNN on the search path: unset LD_LIBRARY_PATH or remove the cuDNN folder from it, uninstall the second nvidia-cudnn wheel, and reinstall the one that the framework asks for.",
     ),
     zh=Text(
         title="同时加载了不同版本的 cuDNN 组件（{symbol}）",
-        why="cuDNN 由一组库组成，必须全部同一版本。系统、LD_LIBRARY_PATH、conda 或另一个轮子里的第二份提供了其中一部分。现有：{have}。",
-        fix="搜索路径上只保留一份 cuDNN：unset LD_LIBRARY_PATH 或从中去掉 cuDNN 目录，卸载多余的 nvidia-cudnn 轮子，再重装框架所要求的版本。",
+        why="cuDNN 由一组库组成，必须全部同一版本。系统、LD_LIBRARY_PATH、conda 或另一个 wheel 里的第二份提供了其中一部分。{have:现有：*。}",
+        fix="搜索路径上只保留一份 cuDNN：unset LD_LIBRARY_PATH 或从中去掉 cuDNN 目录，卸载多余的 nvidia-cudnn wheel，再重装框架所要求的版本。",
     ),
     variants={
         "told": (
@@ -159,7 +161,7 @@ RULE = Rule(
             Text(
                 title="加载的是 cuDNN {have}，而程序是为 cuDNN {want} 编译的",
                 why="加载器先找到的库与二进制编译时的版本不同。主版本必须相同，次版本不得更低；老的二进制（cuDNN 7.0）要求同一系列，提示里的“升级”可能恰好指错了方向。LD_LIBRARY_PATH 上的副本会压过包自带的那份。",
-                fix="安装与二进制所用 CUDA 对应的 cuDNN {line}.x，或把另一份从 LD_LIBRARY_PATH 去掉（pip 轮子自带 cuDNN），让编译时的版本被加载。",
+                fix="安装与二进制所用 CUDA 对应的 cuDNN {line}.x，或把另一份从 LD_LIBRARY_PATH 去掉（pip wheel 自带 cuDNN），让编译时的版本被加载。",
             ),
         ),
         "file": (

@@ -20,7 +20,7 @@ _EXTENSIONS = {
     "simple-knn": r"simple[_-]knn", "nvdiffrast": r"nvdiffrast", "tinycudann": r"tiny-?cuda-?nn|\btcnn\b|tinycudann", "apex": r"\bapex\b|fused_layer_norm|multi_tensor",
     "MultiScaleDeformableAttention": r"MultiScaleDeformableAttention|ms_deform|deformable_im2col", "mamba-ssm": r"mamba_ssm|selective_scan",
     "causal-conv1d": r"causal_conv1d", "auto-gptq": r"auto_?gptq|gptq", "autoawq": r"\bawq\b|autoawq|awq_ext", "exllamav2": r"exllama", "torch-scatter": r"torch_scatter",
-    "torch-sparse": r"torch_sparse", "torch-cluster": r"torch_cluster", "pointnet2": r"pointnet2|furthest_point|ball_query", "chamfer": r"chamfer",
+    "torch-sparse": r"torch_sparse", "torch-cluster": r"torch_cluster", "pointnet2": r"pointnet2|pointnet\+\+|votenet|furthest_point|ball_query", "chamfer": r"chamfer",
     "deepspeed": r"deepspeed|fused_adam|FusedAdam", "sageattention": r"sage_?attn|sageattention", "MinkowskiEngine": r"minkowski", "kaolin": r"kaolin",
     "groundingdino": r"groundingdino", "llama-cpp-python": r"llama[._-]cpp|ggml", "transformer-engine": r"transformer_engine", "natten": r"natten",
     "vllm": r"vllm[/._](?:_C|_moe|vllm_flash)|\bvllm\b", "ctranslate2": r"ctranslate2", "cupy": r"cupy", "faiss-gpu": r"faiss", "warp-ctc": r"warpctc|warp_rnnt",
@@ -61,7 +61,7 @@ def check(
         hit.ref.quote for hit in symptoms.seen("no-kernel-image", "kernel-image-missing", "extension-kernel-error")
     ]
     name = _extension(places)
-    near = name or _extension([hit.ref.quote for hit in symptoms.seen("extension-name")][:40])
+    near = name or _extension([hit.ref.quote for hit in symptoms.seen("extension-name", "extension-prose")][:40])
     fits = bool(torch and torch.archs and capability and runs(torch.archs, capability, torch.cuda))
     works = symptoms.has("torch-itself-works")
     if torch and torch.archs and capability and not fits:
@@ -69,7 +69,8 @@ def check(
     near = near or (symptoms.value("name", "cuda-extension-word") if fits or not capability else None)
     if name is None and near and symptoms.has("cuda-extension-word"):
         name = near
-    if not (name or left_out or fits or ((fits or works) and near)):
+    bare = symptoms.value("what", "extension-prose")  # printed by the CUDA code of extensions, never by torch
+    if not (name or left_out or fits or ((fits or works) and near) or (bare and near)):
         return
     name = name or near or "?"
     yield Finding(
@@ -114,14 +115,14 @@ RULE = Rule(
         "https://docs.nvidia.com/cuda/cuda-compiler-driver-nvcc/#gpu-compilation",
     ),
     en=Text(
-        title="The compiled extension {extension} has no code for this card (compute capability {capability})",
+        title="The compiled extension {extension} has no code for this card{capability: (compute capability *)}",
         why="PyTorch itself runs on the card; the extension was built on another machine, or without this card visible, and holds machine code for other architectures only.",
-        fix='Build {extension} again for this card: TORCH_CUDA_ARCH_LIST="{capability}" pip install --no-build-isolation --no-cache-dir --force-reinstall (delete the build folder and ~/.cache/torch_extensions first), or install a release whose wheel covers the architecture.',
+        fix='Build {extension} again for this card: TORCH_CUDA_ARCH_LIST="{capability:*|X.Y}" pip install --no-build-isolation --no-cache-dir --force-reinstall (delete the build folder and ~/.cache/torch_extensions first), or install a release whose wheel covers the architecture.',
     ),
     zh=Text(
-        title="编译好的扩展 {extension} 没有这张卡的代码（计算能力 {capability}）",
+        title="编译好的扩展 {extension} 没有这张卡的代码{capability:（计算能力 *）}",
         why="PyTorch 本身能在这张卡上运行；该扩展是在别的机器上、或编译时看不到这张卡的情况下构建的，只含其他架构的机器码。",
-        fix='针对这张卡重新编译 {extension}：TORCH_CUDA_ARCH_LIST="{capability}" pip install --no-build-isolation --no-cache-dir --force-reinstall（先删除 build 目录和 ~/.cache/torch_extensions），或安装其轮子已覆盖该架构的版本。',
+        fix='针对这张卡重新编译 {extension}：TORCH_CUDA_ARCH_LIST="{capability:*|X.Y}" pip install --no-build-isolation --no-cache-dir --force-reinstall（先删除 build 目录和 ~/.cache/torch_extensions），或安装其 wheel 已覆盖该架构的版本。',
     ),
     variants={
         "list": (
@@ -132,7 +133,7 @@ RULE = Rule(
             ),
             Text(
                 title="扩展按 TORCH_CUDA_ARCH_LIST={list} 编译，没有包含这张卡（{capability}）",
-                why="TORCH_CUDA_ARCH_LIST 决定为哪些架构生成代码。这张卡（{capability}）不在其中，所以扩展的内核无法启动，而 PyTorch 本身正常。",
+                why="TORCH_CUDA_ARCH_LIST 决定为哪些架构生成代码。这张卡（{capability}）不在其中，所以扩展的 kernel 无法启动，而 PyTorch 本身正常。",
                 fix='设 TORCH_CUDA_ARCH_LIST="{capability}"（或在最后一项加 +PTX），删除 build 目录后重新编译扩展。',
             ),
         ),

@@ -87,24 +87,24 @@ RULE = Rule(
         "https://docs.nvidia.com/cuda/cuda-installation-guide-microsoft-windows/",
     ),
     en=Text(
-        title="gcc {have} is newer than this nvcc (CUDA {nvcc}) supports: up to gcc {gcc}",
+        title="{have:gcc *|The host compiler} is newer than this nvcc{nvcc: (CUDA *)} supports: up to gcc {gcc}",
         why="Each CUDA release accepts host compilers up to a certain version, checked in crt/host_config.h. A newer distribution's default gcc is beyond it.",
         fix="Install gcc-{gcc} and g++-{gcc} and let nvcc use it: export CC=gcc-{gcc} CXX=g++-{gcc} and nvcc -ccbin g++-{gcc} (CUDAHOSTCXX for CMake; conda: gxx_linux-64={gcc}), or use a newer CUDA toolkit that the framework also fits. -allow-unsupported-compiler only skips the check and may miscompile.",
     ),
     zh=Text(
-        title="gcc {have} 比该 nvcc（CUDA {nvcc}）支持的更新：最高 gcc {gcc}",
+        title="{have:gcc * |主机编译器}比该 nvcc{nvcc:（CUDA *）}支持的更新：最高 gcc {gcc}",
         why="每个 CUDA 版本只接受到某一版本的宿主编译器，由 crt/host_config.h 检查。较新发行版的默认 gcc 超出了范围。",
         fix="安装 gcc-{gcc}、g++-{gcc} 并让 nvcc 使用：export CC=gcc-{gcc} CXX=g++-{gcc}，nvcc 加 -ccbin g++-{gcc}（CMake 用 CUDAHOSTCXX；conda 用 gxx_linux-64={gcc}），或改用框架也支持的较新 CUDA 工具包。-allow-unsupported-compiler 只是跳过检查，可能编译出错误的代码。",
     ),
     variants={
         "msvc": (
             Text(
-                title="This Visual Studio is newer than the CUDA toolkit (CUDA {nvcc}) supports: up to Visual Studio {max}",
+                title="This Visual Studio is newer than the CUDA toolkit{nvcc: (CUDA *)} supports: up to Visual Studio {max}",
                 why="nvcc checks MSVC's version in crt/host_config.h: 'Only the versions between 2017 and {max} (inclusive) are supported'. An update of Visual Studio (17.10 and newer, or Visual Studio 2026) can exceed what an installed CUDA knows.",
                 fix="Install an older MSVC toolset beside it in the Visual Studio Installer (for CUDA 11.x to 12.3: v143 14.39 or older, Visual Studio 2019 or 2022 before 17.10) and build from its developer prompt (vcvarsall.bat x64 -vcvars_ver=14.39), or use a newer CUDA toolkit. -allow-unsupported-compiler skips the check.",
             ),
             Text(
-                title="Visual Studio 比该 CUDA 工具包（CUDA {nvcc}）支持的更新：最高 Visual Studio {max}",
+                title="Visual Studio 比该 CUDA 工具包{nvcc:（CUDA *）}支持的更新：最高 Visual Studio {max}",
                 why="nvcc 在 crt/host_config.h 中检查 MSVC 版本：只支持 2017 到 {max}。Visual Studio 更新后（17.10 及以上，或 Visual Studio 2026）可能超出已装 CUDA 的范围。",
                 fix="在 Visual Studio Installer 里并行安装较旧的 MSVC 工具集（CUDA 11.x 到 12.3 用 v143 14.39 或更早，即 Visual Studio 2019 或 17.10 之前的 2022），在其开发者命令行（vcvarsall.bat x64 -vcvars_ver=14.39）中编译；或换较新的 CUDA 工具包。-allow-unsupported-compiler 可跳过检查。",
             ),

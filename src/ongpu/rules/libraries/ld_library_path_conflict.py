@@ -7,9 +7,10 @@ from ongpu.facts.environment import Variables
 from ongpu.facts.framework import Packages
 from ongpu.facts.libraries import Loader
 from ongpu.facts.symptoms import Symptoms
+from ongpu.lazy import lazy
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
-_CUDA_FOLDER = re.compile(r"cuda|cudnn|nvidia|nccl|nvhpc|hpc_sdk|tensorrt|/stubs|conda|cupti", re.IGNORECASE)
+_CUDA_FOLDER = lazy(r"cuda|cudnn|nvidia|nccl|nvhpc|hpc_sdk|tensorrt|/stubs|conda|cupti", re.IGNORECASE)
 # Lines that a library of another version, found first, is known to cause.
 # fmt: off
 _CLASH = (
@@ -96,6 +97,15 @@ def check(
                 *(symptoms.cite("ld-debug-trying", "jax-installed-version", most=2) if symptoms else ()),
             ),
         )
+    elif folders and symptoms and symptoms.has("crash-in-cuda", "cudnn-engine", "cudnn-status-line"):
+        inside = symptoms.has("frame-in-cuda-wheel")
+        yield Finding(
+            certainty=Certainty.LIKELY if inside or symptoms.has("unset-helps") else Certainty.POSSIBLE,
+            variant="plain",
+            values={"folders": folders, "library": symptoms.value("lib", "frame-in-cuda-wheel") or "?"},
+            fixes=(Fix("unset-library-path"), Fix("show-library-resolution")),
+            refs=(*refs, *symptoms.cite("unset-helps", "crash-in-cuda", "frame-in-cuda-wheel", "cudnn-engine", "cudnn-status-line", most=2)),
+        )
     elif (
         symptoms
         and symptoms.has("relocation-error")
@@ -145,14 +155,14 @@ RULE = Rule(
         "https://github.com/jax-ml/jax/issues/28929",
     ),
     en=Text(
-        title="LD_LIBRARY_PATH leads to other CUDA libraries first: {folders} (library: {library})",
+        title="LD_LIBRARY_PATH leads to other CUDA libraries first: {folders}{library: (library: *)}",
         why="The loader searches LD_LIBRARY_PATH before the folders that pip's nvidia-* wheels name for themselves (RUNPATH), so that a toolkit's older library is loaded under the wheels' newer ones: undefined symbols, version errors, or 'not installed' messages follow.",
         fix="Unset LD_LIBRARY_PATH (or unload the CUDA and cuDNN modules) and start again: the wheels bring their own libraries. Where something else needs the variable, put site-packages/nvidia/*/lib in front of it.",
     ),
     zh=Text(
-        title="LD_LIBRARY_PATH 让加载器先找到别的 CUDA 库：{folders}（涉及：{library}）",
-        why="加载器先搜索 LD_LIBRARY_PATH，再看 pip 的 nvidia-* 轮子自带的路径（RUNPATH），于是工具包里较旧的库被加载到轮子较新的库之下，出现未定义符号、版本错误或“未安装”之类的提示。",
-        fix="unset LD_LIBRARY_PATH（或卸载 CUDA、cuDNN 模块）后重新启动：轮子自带所需的库。若其他程序确实需要该变量，把 site-packages/nvidia/*/lib 放到最前面。",
+        title="LD_LIBRARY_PATH 让加载器先找到别的 CUDA 库：{folders}{library:（涉及：*）}",
+        why="加载器先搜索 LD_LIBRARY_PATH，再看 pip 的 nvidia-* wheel 自带的路径（RUNPATH），于是工具包里较旧的库被加载到 wheel 较新的库之下，出现未定义符号、版本错误或“未安装”之类的提示。",
+        fix="unset LD_LIBRARY_PATH（或卸载 CUDA、cuDNN 模块）后重新启动：wheel 自带所需的库。若其他程序确实需要该变量，把 site-packages/nvidia/*/lib 放到最前面。",
     ),
     variants={
         "resolved": (
@@ -162,9 +172,9 @@ RULE = Rule(
                 fix="Unset LD_LIBRARY_PATH, or put the wheel's folder (site-packages/nvidia/*/lib) in front of it, and check again with ldd.",
             ),
             Text(
-                title="轮子里的 {by} 从 {folders} 取得了 {library}，而不是自己的轮子",
-                why="LD_LIBRARY_PATH（或 ld.so.conf）中的目录排在轮子自带目录之前。两者版本未必匹配：较新的 libcusparse、libcublas 会要求旧库里没有的符号。",
-                fix="unset LD_LIBRARY_PATH，或把轮子的目录（site-packages/nvidia/*/lib）放在最前，再用 ldd 核对。",
+                title="wheel 里的 {by} 从 {folders} 取得了 {library}，而不是自己的 wheel",
+                why="LD_LIBRARY_PATH（或 ld.so.conf）中的目录排在 wheel 自带目录之前。两者版本未必匹配：较新的 libcusparse、libcublas 会要求旧库里没有的符号。",
+                fix="unset LD_LIBRARY_PATH，或把 wheel 的目录（site-packages/nvidia/*/lib）放在最前，再用 ldd 核对。",
             ),
         ),
         "module": (
@@ -174,8 +184,8 @@ RULE = Rule(
                 fix="module unload {module} (or module purge) before activating the environment; pip and conda builds bring their own CUDA. Load a module only to compile with nvcc.",
             ),
             Text(
-                title="环境模块 {module} 让自己的 CUDA 库排在轮子之前",
-                why="`module load` 会设置 LD_LIBRARY_PATH，加载器先于轮子目录搜索它，而框架是用别的版本编译的。",
+                title="环境模块 {module} 让自己的 CUDA 库排在 wheel 之前",
+                why="`module load` 会设置 LD_LIBRARY_PATH，加载器先于 wheel 目录搜索它，而框架是用别的版本编译的。",
                 fix="激活环境前 module unload {module}（或 module purge）；pip 和 conda 的构建自带 CUDA。只有用 nvcc 编译时才需要加载模块。",
             ),
         ),
@@ -199,7 +209,7 @@ RULE = Rule(
             ),
             Text(
                 title="LD_LIBRARY_PATH 覆盖了框架自带的库（{folders}）",
-                why="程序或报告本身说明：不设 LD_LIBRARY_PATH 就能工作，该变量让加载器取用了轮子之外的 CUDA 库。",
+                why="程序或报告本身说明：不设 LD_LIBRARY_PATH 就能工作，该变量让加载器取用了 wheel 之外的 CUDA 库。",
                 fix="在 shell 启动文件、服务或作业脚本中 unset LD_LIBRARY_PATH；pip 安装的东西都不需要它。",
             ),
         ),

@@ -1,14 +1,14 @@
 """nvidia-* wheels of two CUDA majors lie in one environment and overwrite or shadow one another."""
 
-import re
 from collections.abc import Iterator
 
 from ongpu.facts.framework import Packages, Torch
 from ongpu.facts.symptoms import Symptoms
+from ongpu.lazy import lazy
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
-_WHEEL = re.compile(r"^nvidia-(?P<lib>[a-z\-]+?)-cu(?P<major>1[123])$")
-_PLAIN = re.compile(
+_WHEEL = lazy(r"^nvidia-(?P<lib>[a-z\-]+?)-cu(?P<major>1[123])$")
+_PLAIN = lazy(
     r"^nvidia-(?P<lib>cublas|cuda-runtime|cufft|curand|cusolver|cusparse|cuda-nvrtc|cuda-cupti|nvjitlink|cufile|nvtx)$"
 )
 
@@ -95,9 +95,9 @@ RULE = Rule(
         fix="Uninstall the wheels of the other major ({wrong}), then reinstall those of CUDA {built} ({right}), because uninstalling removes the shared files too. A new environment is the clean way when many are mixed.",
     ),
     zh=Text(
-        title="同一环境里混装了 CUDA {majors} 的 NVIDIA 轮子：{wheels}",
-        why="不同 CUDA 主版本的轮子会解压到同一目录（如 site-packages/nvidia/nccl/lib），或以错误的顺序被找到，一个版本的文件盖掉另一个；此处框架是为 CUDA {built} 编译的。",
-        fix="卸载另一主版本的轮子（{wrong}），再重装 CUDA {built} 的那些（{right}），因为卸载会把共用的文件一并删掉。混得多时，新建环境最干净。",
+        title="同一环境里混装了 CUDA {majors} 的 NVIDIA wheel：{wheels}",
+        why="不同 CUDA 主版本的 wheel 会解压到同一目录（如 site-packages/nvidia/nccl/lib），或以错误的顺序被找到，一个版本的文件盖掉另一个；此处框架是为 CUDA {built} 编译的。",
+        fix="卸载另一主版本的 wheel（{wrong}），再重装 CUDA {built} 的那些（{right}），因为卸载会把共用的文件一并删掉。混得多时，新建环境最干净。",
     ),
     variants={
         "pins": (
@@ -108,8 +108,8 @@ RULE = Rule(
             ),
             Text(
                 title="{name} {version} 要求 {need}，却被 {have} 覆盖了",
-                why="同一环境里的两个框架固定了同一批 nvidia-*-cu12 轮子的不同版本，而每个轮子只能有一份。后装者生效，另一个就会加载并非它编译时所用的库。",
-                fix="让两个框架各用一个环境；或恢复固定的版本：pip install {need}（及同组的其他轮子）；或选用要求相同轮子的两个版本；直到 pip check 没有提示。",
+                why="同一环境里的两个框架固定了同一批 nvidia-*-cu12 wheel 的不同版本，而每个 wheel 只能有一份。后装者生效，另一个就会加载并非它编译时所用的库。",
+                fix="让两个框架各用一个环境；或恢复固定的版本：pip install {need}（及同组的其他 wheel）；或选用要求相同 wheel 的两个版本；直到 pip check 没有提示。",
             ),
         ),
     },

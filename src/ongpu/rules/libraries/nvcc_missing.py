@@ -28,7 +28,7 @@ def check(
 ) -> Iterator[Finding]:
     if not symptoms or not symptoms.has(*_SAID):
         return
-    if symptoms.has("python-headers-missing"):
+    if symptoms.has("python-headers-missing", "nvcc-in-list"):
         return
     path = symptoms.value("path", "nvcc-path-missing") or symptoms.value("path2", "nvcc-path-missing")
     home = variables.get("CUDA_HOME") if variables else None
@@ -85,24 +85,24 @@ RULE = Rule(
     en=Text(
         title="The CUDA compiler nvcc is not found ({path})",
         why="Compiling a CUDA extension needs the toolkit with nvcc. Neither the driver nor the pip wheels of the framework contain it, and the version in nvidia-smi's head is no installed toolkit.",
-        fix="Install a CUDA toolkit of the version the framework was built for (torch.version.cuda: {cuda}): cuda-toolkit from NVIDIA's repository, conda install -c nvidia cuda-nvcc (or cuda-toolkit), or a -devel container image; then put its bin folder on PATH and set CUDA_HOME. A prebuilt wheel of the extension needs none of this.",
+        fix="Install a CUDA toolkit of the version the framework was built for (torch.version.cuda{cuda:: *}): cuda-toolkit from NVIDIA's repository, conda install -c nvidia cuda-nvcc (or cuda-toolkit), or a -devel container image; then put its bin folder on PATH and set CUDA_HOME. A prebuilt wheel of the extension needs none of this.",
     ),
     zh=Text(
         title="找不到 CUDA 编译器 nvcc（{path}）",
-        why="编译 CUDA 扩展需要带 nvcc 的工具包。驱动和框架的 pip 轮子都不含它，nvidia-smi 顶部的版本也不代表装了工具包。",
-        fix="安装与框架一致的 CUDA 工具包（torch.version.cuda：{cuda}）：NVIDIA 软件源的 cuda-toolkit、conda install -c nvidia cuda-nvcc（或 cuda-toolkit），或使用 -devel 镜像；再把其 bin 目录加入 PATH 并设置 CUDA_HOME。若该扩展有预编译轮子，则都不需要。",
+        why="编译 CUDA 扩展需要带 nvcc 的工具包。驱动和框架的 pip wheel 都不含它，nvidia-smi 顶部的版本也不代表装了工具包。",
+        fix="安装与框架一致的 CUDA 工具包（torch.version.cuda{cuda:：*}）：NVIDIA 软件源的 cuda-toolkit、conda install -c nvidia cuda-nvcc（或 cuda-toolkit），或使用 -devel 镜像；再把其 bin 目录加入 PATH 并设置 CUDA_HOME。若该扩展有预编译 wheel，则都不需要。",
     ),
     variants={
         "conda": (
             Text(
                 title="conda's cudatoolkit has no nvcc ({path})",
                 why="The conda package cudatoolkit holds the run-time libraries only, so nvcc is not in its bin folder. Pointing CUDA_HOME there cannot compile an extension.",
-                fix="Install a compiler of the CUDA version that torch was built with ({cuda}): conda install -c nvidia cuda-nvcc (CUDA 12 and newer; with cuda-cudart-dev, or cuda-toolkit), conda install -c conda-forge cudatoolkit-dev (CUDA 11 and older), or NVIDIA's package, and point CUDA_HOME to it.",
+                fix="Install a compiler of the CUDA version that torch was built with{cuda: (*)}: conda install -c nvidia cuda-nvcc (CUDA 12 and newer; with cuda-cudart-dev, or cuda-toolkit), conda install -c conda-forge cudatoolkit-dev (CUDA 11 and older), or NVIDIA's package, and point CUDA_HOME to it.",
             ),
             Text(
                 title="conda 的 cudatoolkit 里没有 nvcc（{path}）",
                 why="conda 的 cudatoolkit 包只有运行库，其 bin 目录里没有 nvcc；把 CUDA_HOME 指到那里无法编译扩展。",
-                fix="安装与 torch 所用 CUDA（{cuda}）一致的编译器：conda install -c nvidia cuda-nvcc（CUDA 12 及以上，另加 cuda-cudart-dev，或直接 cuda-toolkit）、conda install -c conda-forge cudatoolkit-dev（CUDA 11 及更早），或 NVIDIA 的安装包，并把 CUDA_HOME 指向它。",
+                fix="安装与 torch 所用 CUDA{cuda:（*）}一致的编译器：conda install -c nvidia cuda-nvcc（CUDA 12 及以上，另加 cuda-cudart-dev，或直接 cuda-toolkit）、conda install -c conda-forge cudatoolkit-dev（CUDA 11 及更早），或 NVIDIA 的安装包，并把 CUDA_HOME 指向它。",
             ),
         ),
         "header": (

@@ -88,26 +88,26 @@ RULE = Rule(
         "https://docs.nvidia.com/cuda/parallel-thread-execution/#release-notes",
     ),
     en=Text(
-        title="The program's PTX is newer than the driver can compile (error 222; driver {driver}, CUDA {reads})",
-        why="A compiler of a newer CUDA ({writes}) wrote PTX, which the driver's own compiler must translate; driver {driver} reads that of CUDA {reads} and older. Minor-version compatibility does not cover PTX. The compiler in use is often not the one you think of: conda's cudatoolkit, an NVRTC or NVVM wheel (Numba, CuPy, OpenMM, Triton) counts, not the toolkit of the image.",
-        fix="Either pin the CUDA compiler to {reads}: conda install cudatoolkit={reads} (CUDA 12 and newer: cuda-version={reads}), older nvidia-cuda-nvrtc / numba-cuda wheels, torch of that CUDA; or update the driver to one that knows CUDA {writes}. A build with machine code for the card needs no PTX at all.",
+        title="The program's PTX is newer than the driver can compile (error 222{driver:; driver *}{reads:, which knows CUDA *})",
+        why="A compiler of a newer CUDA {writes:(*) }wrote PTX, which the driver's own compiler must translate; {driver:driver *|the driver} reads that of {reads:CUDA *|its own CUDA} and older. Minor-version compatibility does not cover PTX. The compiler in use is often not the one you think of: conda's cudatoolkit, an NVRTC or NVVM wheel (Numba, CuPy, OpenMM, Triton) counts, not the toolkit of the image.",
+        fix="Either pin the CUDA compiler to {reads:*|the CUDA that nvidia-smi shows}: conda install cudatoolkit={reads:*|X.Y} (CUDA 12 and newer: cuda-version={reads:*|X.Y}), older nvidia-cuda-nvrtc / numba-cuda wheels, torch of that CUDA; or update the driver to one that knows {writes:CUDA *|that CUDA}. A build with machine code for the card needs no PTX at all.",
     ),
     zh=Text(
-        title="程序的 PTX 比驱动能编译的更新（错误 222；驱动 {driver}，CUDA {reads}）",
-        why="PTX 由较新 CUDA（{writes}）的编译器写出，要由驱动自带的编译器翻译；驱动 {driver} 只能读 CUDA {reads} 及更早的 PTX，次版本兼容不包括 PTX。实际起作用的编译器常常不是你以为的那个：要看 conda 的 cudatoolkit、NVRTC 或 NVVM 轮子（Numba、CuPy、OpenMM、Triton），而不是镜像里的工具包。",
-        fix="要么把 CUDA 编译器固定在 {reads}：conda install cudatoolkit={reads}（CUDA 12 起用 cuda-version={reads}）、较旧的 nvidia-cuda-nvrtc / numba-cuda 轮子、对应 CUDA 的 torch；要么把驱动升级到支持 CUDA {writes} 的版本。含有该卡机器码的构建根本不需要 PTX。",
+        title="程序的 PTX 比驱动能编译的更新（错误 222{driver:；驱动 *}{reads:，支持到 CUDA *}）",
+        why="PTX 由较新 CUDA{writes:（*）}的编译器写出，要由驱动自带的编译器翻译；驱动{driver: * }只能读{reads: CUDA * |自己那个 CUDA }及更早的 PTX，次版本兼容不包括 PTX。实际起作用的编译器常常不是你以为的那个：要看 conda 的 cudatoolkit、NVRTC 或 NVVM wheel（Numba、CuPy、OpenMM、Triton），而不是镜像里的工具包。",
+        fix="要么把 CUDA 编译器固定在{reads: *| nvidia-smi 所示的 CUDA}：conda install cudatoolkit={reads:*|X.Y}（CUDA 12 起用 cuda-version={reads:*|X.Y}）、较旧的 nvidia-cuda-nvrtc / numba-cuda wheel、对应 CUDA 的 torch；要么把驱动升级到支持{writes: CUDA * |该 CUDA }的版本。含有该卡机器码的构建根本不需要 PTX。",
     ),
     variants={
         "version": (
             Text(
                 title="PTX {ptx} (CUDA {writes}) is newer than the driver reads: {max} (CUDA {reads}, driver {driver})",
                 why="The CUDA compiler in the environment writes PTX {ptx}, which belongs to CUDA {writes}. The driver's compiler understands PTX up to {max}, that of CUDA {reads}; minor-version compatibility does not cover PTX.",
-                fix="Use a toolkit no newer than CUDA {reads} for this driver (conda: cuda-version={reads} or cudatoolkit={reads}; pip: older nvidia-cuda-nvrtc / nvidia-cuda-nvcc / numba-cuda wheels), or update the driver to one for CUDA {writes} or newer.",
+                fix="Use a toolkit no newer than CUDA {reads} for this driver (conda: cuda-version={reads:*|X.Y} or cudatoolkit={reads:*|X.Y}; pip: older nvidia-cuda-nvrtc / nvidia-cuda-nvcc / numba-cuda wheels), or update the driver to one for CUDA {writes} or newer.",
             ),
             Text(
                 title="PTX {ptx}（CUDA {writes}）比驱动能读的更新：上限 {max}（CUDA {reads}，驱动 {driver}）",
                 why="环境里的 CUDA 编译器写出 PTX {ptx}，属于 CUDA {writes}；驱动的编译器最多读到 PTX {max}，即 CUDA {reads}。次版本兼容不包括 PTX。",
-                fix="对这个驱动使用不高于 CUDA {reads} 的工具包（conda：cuda-version={reads} 或 cudatoolkit={reads}；pip：较旧的 nvidia-cuda-nvrtc / nvidia-cuda-nvcc / numba-cuda 轮子），或把驱动升级到支持 CUDA {writes} 的版本。",
+                fix="对这个驱动使用不高于 CUDA {reads} 的工具包（conda：cuda-version={reads:*|X.Y} 或 cudatoolkit={reads:*|X.Y}；pip：较旧的 nvidia-cuda-nvrtc / nvidia-cuda-nvcc / numba-cuda wheel），或把驱动升级到支持{writes: CUDA * |该 CUDA }的版本。",
             ),
         ),
     },

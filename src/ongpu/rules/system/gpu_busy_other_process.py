@@ -39,6 +39,14 @@ def check(
         [p for p in processes.processes if (p.memory or 0) >= BIG and p.kind != "G" and not p.gone] if processes else []
     )
     told = symptoms.cite("others-hold-memory") if symptoms else ()
+    shared = symptoms.cite("shared-machine-told", most=2) if symptoms and symptoms.has("memory-not-enough", "devices-busy") else ()
+    context = symptoms.cite("context-oom", most=2) if symptoms and symptoms.has("memory-not-enough") else ()
+    if not big and not told and (context or (shared and symptoms and symptoms.has("one-is-too-many", "used-by-told", "smi-told"))):
+        yield Finding(
+            certainty=Certainty.LIKELY if shared else Certainty.POSSIBLE, variant="told", fixes=(Fix("who-holds-gpu"),), values={"free": "?", "total": "?"},
+            refs=(*context, *shared, *(symptoms.cite("memory-not-enough", "one-is-too-many", most=1) if symptoms else ())),
+        )  # fmt: skip
+        return
     held = _held(oom)
     if big and failed:
         busiest = max(big, key=lambda p: p.memory or 0)
@@ -119,26 +127,26 @@ RULE = Rule(
     settle=("nvidia-smi", "sudo fuser -v /dev/nvidia*"),
     see=("https://docs.nvidia.com/deploy/nvidia-smi/", "https://github.com/nianticlabs/monodepth2/issues/236"),
     en=Text(
-        title="GPU {gpu} is taken by {name} (pid {pid}, {memory} MiB)",
+        title="{gpu:GPU *|The GPU} is taken by {name} ({pid:pid *|pid unknown}{memory:, * MiB})",
         why="Another process holds memory or the device itself; what is left is too little for this program.",
         fix=_FIX_EN,
     ),
     zh=Text(
-        title="GPU {gpu} 被 {name}（pid {pid}，{memory} MiB）占用",
+        title="GPU{gpu: * }被 {name}（{pid:pid *|pid 未知}{memory:，* MiB}）占用",
         why="另一个进程占着显存或设备本身，剩下的不够本程序使用。",
         fix=_FIX_ZH,
     ),
     variants={
         "namespace": (
             Text(
-                title="The GPU is used by process {pid} of the host ({memory} MiB), which cannot be seen from inside this container",
+                title="The GPU is used by process {pid} of the host{memory: (* MiB)}, which cannot be seen from inside this container",
                 why="\"No Such Process\" and kill's answer mean that the number {pid} belongs to the host's (or another container's) list of processes. "
                 "Inside a container PIDs differ, so the monitor cannot name it and kill cannot find it.",
                 fix="Look on the host: nvidia-smi and ps -fp {pid}; end it there. Or start the container with --pid=host, so that the monitor shows names. "
                 "On bare metal use sudo fuser -v /dev/nvidia* or lsof: the holder may be a child of the one that has gone.",
             ),
             Text(
-                title="GPU 被宿主机的进程 {pid}（{memory} MiB）占用，在这个容器里看不到它",
+                title="GPU 被宿主机的进程 {pid}{memory:（* MiB）}占用，在这个容器里看不到它",
                 why="“No Such Process” 以及 kill 的回答说明 {pid} 是宿主机（或其他容器）的进程号。容器内 PID 不同，所以监控工具显示不出名字，kill 也找不到。",
                 fix="在宿主机（host）上查看：nvidia-smi 与 ps -fp {pid}，在那里结束它。或以 --pid=host 启动容器，让监控能显示进程名。裸机上用 "
                 "sudo fuser -v /dev/nvidia* 或 lsof：占用者可能是已退出进程的子进程。",
@@ -146,12 +154,12 @@ RULE = Rule(
         ),
         "told": (
             Text(
-                title="Other processes use this GPU: {free} of {total} GiB are free",
+                title="Other processes use this GPU{free:: * }{total:of * GiB are free}",
                 why="The program found less free memory than it wants to take at its start.",
                 fix=_FIX_EN + " vLLM: lower --gpu-memory-utilization.",
             ),
             Text(
-                title="其他进程正在使用这张 GPU：{total} GiB 中只剩 {free} GiB",
+                title="其他进程正在使用这张 GPU{total:：* GiB }{free:中只剩 * GiB}",
                 why="程序启动时发现空闲显存少于它要占用的量。",
                 fix=_FIX_ZH + "vLLM 可调低 --gpu-memory-utilization。",
             ),

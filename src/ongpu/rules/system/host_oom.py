@@ -11,7 +11,13 @@ KILLED = ("oomkilled", "shell-killed", "worker-killed")
 
 
 def check(symptoms: Symptoms, slurm: Slurm | None) -> Iterator[Finding]:
+    told = symptoms.cite("killed-told", most=2) if symptoms.has("ram-full-told", "ram-told", "without-error-told", "used-without-process") else ()
     if not symptoms.has(*SURE, *KILLED):
+        if told:
+            yield Finding(
+                certainty=Certainty.LIKELY, values={"pid": "?", "name": "the program", "limit": "the memory limit"}, fixes=(Fix("look-at-host-memory"),),
+                refs=(*told, *symptoms.cite("ram-full-told", "ram-told", "without-error-told", most=2)),
+            )  # fmt: skip
         return
     pid = symptoms.value("pid", "kernel-oom-who") or symptoms.value("pid2", "kernel-oom-who")
     name = symptoms.value("name", "kernel-oom-who") or symptoms.value("name2", "kernel-oom-who")
@@ -56,6 +62,7 @@ RULE = Rule(
     check=check,
     hides=(
         "oom-model-too-large",
+        "zombie-holds-memory",
         "oom-batch-too-large",
         "nccl-timeout",
         "shm-too-small",

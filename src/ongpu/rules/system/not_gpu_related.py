@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from ongpu.facts.code import Raised, Traceback
 from ongpu.facts.symptoms import Symptoms
 from ongpu.knowledge._tables import table
+from ongpu.lazy import lazy
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text, known
 
 # Words that make an exception a GPU's or a framework's matter, which the other rules judge.
-_GPU = re.compile(
+_GPU = lazy(
     r"cuda|cudnn|cublas|nccl|gpu|nvidia|nvml|nvcc|device|driver|hip|rocm|mps|xla|torch|tensorflow|jax|triton|kernel|out of memory|oom|memory|half|bfloat16|"
     r"float16|\.so|\.dll|libc|ptx|sm_\d|onnxruntime|provider|distributed|worker|killed|shm|shared|undefined symbol|numpy\.(?:core|dtype)|_array_api|ufunc|"
     r"compiled using numpy|no kernel|backend|accelerat|dtype|scalar type|tensor|resource",

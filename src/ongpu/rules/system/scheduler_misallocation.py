@@ -23,7 +23,21 @@ def check(symptoms: Symptoms, processes: Processes | None, variables: Variables 
             count=len(files),
         )
         return
-    told = symptoms.cite("same-gpu-told")
+    given = next((v for key in ("gpu", "gpu2") if (v := symptoms.value(key, "gpu-map-given"))), None)
+    named = symptoms.value("value", "one-device-set")
+    if given and named and named != given:
+        lines = symptoms.cite("gpu-map-given", "one-device-set", most=2)
+        yield _finding("other", Certainty.LIKELY, lines, given=given, named=named)
+        return
+    told = symptoms.cite("same-gpu-told", "two-jobs-same-gpu", most=3)
+    more = symptoms.cite("sees-all-gpus", most=2)
+    if scheduler and more:
+        count = symptoms.value("count", "sees-all-gpus") or symptoms.value("count2", "sees-all-gpus")
+        yield _finding("all", Certainty.LIKELY, (*more, *scheduler), count=f" ({count})" if count else "")
+        return
+    if scheduler and symptoms.has("others-hold-memory") and symptoms.has("job-given-told"):
+        yield _finding("", Certainty.LIKELY, (*symptoms.cite("others-hold-memory", "job-given-told", most=2), *scheduler))
+        return
     if symptoms.has("devices-busy", "memory-not-enough") and scheduler and processes:
         busy = _busy(processes, variables, symptoms)
         if busy:
@@ -81,6 +95,7 @@ RULE = Rule(
     severity=Severity.ERROR,
     check=check,
     hides=(
+        "slurm-no-gres",
         "gpu-busy-other-process",
         "zombie-holds-memory",
         "exclusive-process-mode",
@@ -105,6 +120,35 @@ RULE = Rule(
         "gres.conf，除非有意不要超分（OverSubscribe、shard、时间片）；Ray 为每个任务设 num_gpus。用 nvidia-smi 看卡上是谁。",
     ),
     variants={
+        "other": (
+            Text(
+                title="The scheduler gave this task GPU {given}, but its script sets CUDA_VISIBLE_DEVICES={named}",
+                why="The launcher does not pass its own assignment (gpu_map) on, so the task runs on a card that may belong to another one, or finds none.",
+                fix="Update the launcher; until then set CUDA_VISIBLE_DEVICES={given} from the assignment (gpu_map) in the start script. Where a cgroup shows the "
+                "task only its own card, number 0 is right: look at nvidia-smi -L inside the job.",
+            ),
+            Text(
+                title="调度器分给该任务的是 GPU {given}，启动脚本却设置 CUDA_VISIBLE_DEVICES={named}",
+                why="启动器没有把自己的分配结果（gpu_map）传下去，任务跑到了可能属于别人的卡上，或找不到 GPU。",
+                fix="升级启动器；在此之前，在启动脚本里按分配结果（gpu_map）设置 CUDA_VISIBLE_DEVICES={given}。如果 cgroup 只让任务看到自己的卡，则编号 0 是对的："
+                "在任务内用 nvidia-smi -L 确认。",
+            ),
+        ),
+        "all": (
+            Text(
+                title="The job sees all GPUs of the node{count}, though it was given fewer: nothing fences the devices",
+                why="The scheduler counts the GPUs, but the job's cgroup or container lets it open all of them: no ConstrainDevices in cgroup.conf, a privileged "
+                "container, or NVIDIA_VISIBLE_DEVICES=all in the image.",
+                fix="Set ConstrainDevices=yes in cgroup.conf with a right gres.conf (AutoDetect=nvml), restart slurmd; run slurmd's container neither privileged nor with "
+                "NVIDIA_VISIBLE_DEVICES=all. Until then keep to the CUDA_VISIBLE_DEVICES that the scheduler sets.",
+            ),
+            Text(
+                title="任务看到了节点的全部 GPU{count}，而分到的更少：设备没有隔离",
+                why="调度器只对 GPU 计数，任务的 cgroup 或容器却能打开所有设备：cgroup.conf 没有 ConstrainDevices，容器为 privileged，或镜像里 NVIDIA_VISIBLE_DEVICES=all。",
+                fix="在 cgroup.conf 设 ConstrainDevices=yes，写对 gres.conf（AutoDetect=nvml），重启 slurmd；slurmd 的容器不要用 privileged，也不要设 "
+                "NVIDIA_VISIBLE_DEVICES=all。在此之前遵守调度器设置的 CUDA_VISIBLE_DEVICES。",
+            ),
+        ),
         "loose": (
             Text(
                 title="Jobs share a GPU although the scheduler gave them different ones: ConstrainDevices=no",

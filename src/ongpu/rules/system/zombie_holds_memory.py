@@ -16,7 +16,7 @@ IDLE = 5  # % utilisation that a display or a monitor makes
 def check(
     symptoms: Symptoms | None, processes: Processes | None, gpus: Gpus | None, container: Container | None
 ) -> Iterator[Finding]:
-    stays = symptoms.cite("memory-stays") if symptoms else ()
+    stays = symptoms.cite("memory-stays", *(() if symptoms.has("docker-told") else ("used-without-process",))) if symptoms else ()
     short = symptoms.cite("memory-not-enough", "devices-busy", most=2) if symptoms else ()
     holders = (
         [
@@ -57,7 +57,7 @@ def check(
         )  # fmt: skip
     elif stays:
         yield Finding(
-            certainty=Certainty.LIKELY if short else Certainty.POSSIBLE, severity=None if short else Severity.WARNING,
+            certainty=Certainty.LIKELY if short or (symptoms and symptoms.has("used-without-process")) or any("defunct" in ref.quote for ref in stays) else Certainty.POSSIBLE, severity=None if short else Severity.WARNING,
             variant="told", fixes=(Fix("who-holds-gpu"),), refs=(*stays, *short),
         )  # fmt: skip
 
@@ -101,6 +101,7 @@ RULE = Rule(
         "oom-batch-too-large",
         "oom-model-too-large",
         "oom-fragmentation",
+        "oom-graph-retained",
         "oom-other-process",
         "gpu-busy-other-process",
     ),

@@ -1,0 +1,113 @@
+"""A guess by words alone, where no rule found anything in pasted text. It is told as such; the verdict stays unknown."""
+
+import re
+import string
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from ongpu.facts import intent
+from ongpu.facts.hardware import Gpus, Pci
+from ongpu.facts.symptoms import Symptoms
+from ongpu.lazy import lazy
+from ongpu.model import Certainty, Evidence, Fact, Finding, Outcome, Ref, Rule, Severity, Text, Words
+
+LEAST = 0.7  # share of the likeness: 85 % of such guesses are right in cross-validation (tools/learn_likeness.py --curve)
+MOST_LINES = 1000  # different lines: longer texts are unlike all reports that were learnt from
+SHOWN = 3  # lines that a guess shows
+
+# Causes that the card's generation decides: where the card is known their rules have judged, and words know no better.
+_BY_CARD = frozenset(
+    {"compute-capability-too-old", "compute-capability-too-new", "open-kernel-module-required", "open-kernel-module-unsupported-gpu"}
+)
+
+# A sign that something is amiss. Likeness cannot tell "License Status: Licensed" from its failure, so a text without any
+# is left alone.
+_AMISS = lazy(
+    r"error|exception|fail|fault|invalid|illegal|refus|denied|unable|unavailable|unsupported|unrecogni|missing|mismatch"
+    r"|incompatib|timed? ?out|abort|crash|killed|killing|hang|hung|stuck|corrupt|lost|broken|wrong|problem|issue|trouble"
+    r"|traceback|out of memory|warn|\b(?:oom|nan|xid|slow(?:er|ly|ness)?)\b"
+    r"|\b(?:not|no|none|never|nothing|without|false|only|instead|cannot|why|how|help|still)\b|n't\b"
+    r"|错|失败|异常|无法|不能|不了|不到|没有|未|缺|慢|卡住|卡死|超时|崩溃|为什么|怎么|问题|只用|仍",
+    re.IGNORECASE,
+)
+
+_WORDS = (
+    Text(
+        title="Perhaps {slug}: {title}",
+        why="No rule is sure. Reports with words like these most often had this cause; nothing here proves it. "
+        "The lines shown are those that weighed most.",
+        fix="Check it before you change anything{settle}. The cause and its remedy: ongpu explain {slug}. "
+        "On the machine itself, ongpu doctor can judge by facts.",
+    ),
+    Text(
+        title="可能是 {slug}：{title}",
+        why="没有规则能够确定。措辞与此相近的报告，原因多为这一项；但现有证据并不能证明。所列各行是权重最大的几行。",
+        fix="改动之前请先核实{settle}。原因与修复方法见：ongpu explain {slug}。在出问题的机器上运行 ongpu doctor，可根据事实判断。",
+    ),
+)
+
+
+def guess(
+    evidence: Sequence[Evidence], facts: Sequence[Fact], findings: Sequence[Finding], outcomes: Sequence[Outcome]
+) -> tuple[Finding, ...]:
+    """The cause that reports with such words most often had, or nothing.
+
+    Never where a rule found or noted something, where a GPU is seen at work, or where a machine was asked.
+    """
+    told = [item for item in evidence if item.kind != "unread"]
+    if findings or any(item.kind != "pasted" for item in told) or any(fact.working() for fact in facts):
+        return ()
+    symptoms = next((fact for fact in facts if isinstance(fact, Symptoms)), None)
+    if intent.on_purpose(symptoms) or intent.goes_on(symptoms) or not any(_AMISS.search(item.text) for item in told):
+        return ()
+    if len({line for item in told for line in item.text.split("\n")}) > MOST_LINES:
+        return ()
+    from ongpu.knowledge import likeness  # loaded only here: most texts need no guess
+
+    likely = likeness.table().score(likeness.words(told))
+    if not likely or likely[0][1] < LEAST or likely[0][0] in likeness.BENIGN:
+        return ()
+    slug = likely[0][0]
+    if slug in _BY_CARD and any(isinstance(fact, (Gpus, Pci)) for fact in facts):
+        return ()
+    rule = next((outcome.rule for outcome in outcomes if outcome.rule.slug == slug), None)
+    if rule is None or rule.severity is Severity.NOTE:
+        return ()
+    return (
+        Finding(
+            rule=replace(rule, variants={**rule.variants, likeness.VARIANT: _WORDS}),
+            certainty=Certainty.POSSIBLE,
+            severity=min(rule.severity, Severity.WARNING),
+            variant=likeness.VARIANT,
+            values={"slug": slug, "title": Words(_bare(rule.en.title), _bare(rule.zh.title)), "settle": _settle(rule)},
+            refs=_refs(told, slug),
+        ),
+    )
+
+
+def _bare(title: str) -> str:
+    """A rule's title without values: "..." stands for each."""
+    parts = ""
+    for text, name, spec, _ in string.Formatter().parse(title):
+        optional = spec and ("*" in spec or "|" in spec or spec == ".0")
+        parts += text + ("…" if name and not optional else "")
+    return re.sub(r"…(?:[\s,/]*…)+", "…", parts)
+
+
+def _settle(rule: Rule) -> Words:
+    commands = "; ".join(rule.settle[:2])
+    return Words(f", with: {commands}" if commands else "", f"，可运行：{commands}" if commands else "")
+
+
+def _refs(evidence: Iterable[Evidence], slug: str) -> tuple[Ref, ...]:
+    """The lines that spoke most for the cause, in the order of the text."""
+    from ongpu.knowledge import likeness
+
+    weighed: dict[str, tuple[float, Ref]] = {}
+    for item in evidence:
+        for number, line in item.lines():
+            weight = likeness.table().speaks(slug, likeness.tokens(line))
+            if weight > 0 and line.strip() not in weighed:
+                weighed[line.strip()] = (weight, item.ref(number, line))
+    best = sorted(weighed.values(), key=lambda pair: -pair[0])[:SHOWN]
+    return tuple(ref for _, ref in sorted(best, key=lambda pair: (pair[1].source, pair[1].line)))
