@@ -6,7 +6,6 @@ from pathlib import Path
 
 from ongpu.engine import all_rules, all_sources, diagnose
 from ongpu.fronts.answer import add_options, add_python, complain, say, show
-from ongpu.hosts import recorded
 from ongpu.hosts.interpreter import choose, machine
 from ongpu.hosts.live import gather
 from ongpu.model import Evidence, Verdict
@@ -27,6 +26,8 @@ def run(options: argparse.Namespace) -> int:
         return complain(f"--python {options.python}: no Python interpreter there", f"--python {options.python}：找不到 Python 解释器")
     evidence: list[Evidence]
     if options.snapshot:
+        from ongpu.hosts import recorded  # archives are not needed for this machine
+
         try:
             evidence = recorded.read(Path(options.snapshot))
         except (OSError, ValueError) as error:

@@ -6,7 +6,6 @@ Each line of the answer is a JSON object {"name", "value", "from"}: what, how mu
 import glob
 import json
 import os
-import platform
 import re
 import stat
 import time
@@ -53,10 +52,16 @@ def ask(machine: Live, limit: float) -> tuple[str, str | None]:
     return "\n".join(lines), None
 
 
+def _architecture() -> str:
+    if hasattr(os, "uname"):
+        return os.uname().machine.lower()
+    return os.environ.get("PROCESSOR_ARCHITECTURE", "").lower()  # Windows; `platform` would cost 2 ms of the start
+
+
 def _system(machine: Live) -> Iterable[Item]:
     yield "system", machine.system, "sys.platform"
     yield "today", date.today().isoformat(), "date"
-    yield "architecture", platform.machine().lower(), "uname -m"
+    yield "architecture", _architecture(), "uname -m"
     release = machine.text("/etc/os-release")
     for name, key in (("distribution", "ID"), ("distribution_version", "VERSION_ID")):
         if match := re.search(rf'^{key}="?([^"\n]+)', release, re.MULTILINE):
