@@ -135,6 +135,19 @@ def test_symptoms_that_rules_ask_for_exist() -> None:
                 assert name in names, f"{path.name}: {name}"
 
 
+def test_every_symptom_and_recipe_is_asked_for() -> None:
+    named = set(re.findall(r"[\"']([a-z0-9-]+)[\"']", "\n".join(path.read_text("utf-8") for path in SRC.rglob("*.py"))))
+    lines = {n for path in (SRC / "knowledge" / "symptoms").glob("*.toml") for n in tomllib.loads(path.read_text("utf-8"))}
+    told = {f"{kind}-{name}" for kind, file in (("harmless", "harmless"), ("other", "other_faults")) for name in _table(file)}
+    assert not lines - named - told
+    computed = {"run-podman-with-gpu", "run-apptainer-with-gpu"}  # container_no_gpu_flag names them by the program that was run
+    assert not set(recipes()) - named - computed
+
+
+def _table(name: str) -> set[str]:
+    return set(tomllib.loads((SRC / "knowledge" / f"{name}.toml").read_text("utf-8")))
+
+
 def test_long_files_say_why() -> None:
     for path in SRC.rglob("*.py"):
         lines = path.read_text("utf-8").splitlines()

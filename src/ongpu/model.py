@@ -185,6 +185,18 @@ class Fix:
 
 
 @dataclass(frozen=True, slots=True)
+class Edit:
+    """A safe change of a source text: the characters between two places are replaced. Lines from 1, columns from 0 in characters."""
+
+    origin: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Command:
     """One repair command for this platform."""
 
@@ -195,7 +207,10 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What is wrong here. The engine fills in `slug`, `layer`, and `refs` where the rule gave none."""
+    """What is wrong here. The engine fills in `slug`, `layer`, and `refs` where the rule gave none.
+
+    edits: changes of the user's source that repair it without changing what it computes; `ongpu lint --fix` applies them.
+    """
 
     subject: str = ""
     certainty: Certainty = Certainty.CERTAIN
@@ -204,6 +219,7 @@ class Finding:
     variant: str = ""
     fixes: tuple[Fix, ...] = ()
     refs: tuple[Ref, ...] = ()
+    edits: tuple[Edit, ...] = ()
     rule: "Rule | None" = None
 
     @property
