@@ -8,7 +8,6 @@ from dataclasses import replace
 from ongpu.facts import intent
 from ongpu.facts.hardware import Gpus, Pci
 from ongpu.facts.symptoms import Symptoms
-from ongpu.lazy import lazy
 from ongpu.model import Certainty, Evidence, Fact, Finding, Outcome, Ref, Rule, Severity, Text, Words
 
 LEAST = 0.7  # share of the likeness: 85 % of such guesses are right in cross-validation (tools/learn_likeness.py --curve)
@@ -18,17 +17,6 @@ SHOWN = 3  # lines that a guess shows
 # Causes that the card's generation decides: where the card is known their rules have judged, and words know no better.
 _BY_CARD = frozenset(
     {"compute-capability-too-old", "compute-capability-too-new", "open-kernel-module-required", "open-kernel-module-unsupported-gpu"}
-)
-
-# A sign that something is amiss. Likeness cannot tell "License Status: Licensed" from its failure, so a text without any
-# is left alone.
-_AMISS = lazy(
-    r"error|exception|fail|fault|invalid|illegal|refus|denied|unable|unavailable|unsupported|unrecogni|missing|mismatch"
-    r"|incompatib|timed? ?out|abort|crash|killed|killing|hang|hung|stuck|corrupt|lost|broken|wrong|problem|issue|trouble"
-    r"|traceback|out of memory|warn|\b(?:oom|nan|xid|slow(?:er|ly|ness)?)\b"
-    r"|\b(?:not|no|none|never|nothing|without|false|only|instead|cannot|why|how|help|still)\b|n't\b"
-    r"|错|失败|异常|无法|不能|不了|不到|没有|未|缺|慢|卡住|卡死|超时|崩溃|为什么|怎么|问题|只用|仍",
-    re.IGNORECASE,
 )
 
 _WORDS = (
@@ -58,7 +46,7 @@ def guess(
     if findings or any(item.kind != "pasted" for item in told) or any(fact.working() for fact in facts):
         return ()
     symptoms = next((fact for fact in facts if isinstance(fact, Symptoms)), None)
-    if intent.on_purpose(symptoms) or intent.goes_on(symptoms) or not any(_AMISS.search(item.text) for item in told):
+    if intent.on_purpose(symptoms) or intent.goes_on(symptoms) or not intent.complains(told):
         return ()
     if len({line for item in told for line in item.text.split("\n")}) > MOST_LINES:
         return ()
