@@ -89,3 +89,17 @@ def test_a_bad_interpreter_is_one_line() -> None:
 
 def test_completion() -> None:
     assert "ongpu" in ongpu("completion", "bash").stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["explain", "--format"], ["explain", "--format", "xml"], ["doctor", "--nope"], ["pick"], ["explain", "--all=1"], ["explain", "--lang"]],
+    ids=" ".join,
+)
+def test_bad_usage_is_told_in_the_readers_language(arguments: list[str]) -> None:
+    done = ongpu(*arguments, LC_ALL="zh_CN.UTF-8")
+    assert done.returncode == 2
+    told = next(line for line in done.stderr.splitlines() if line.startswith("ongpu"))
+    assert any("\u4e00" <= letter <= "\u9fff" for letter in told), done.stderr
+    assert "expected" not in done.stderr
+    assert "required" not in done.stderr

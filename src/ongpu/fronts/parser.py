@@ -1,11 +1,36 @@
 """argparse in the reader's language: headings, usage line, -h, and the layout of examples."""
 
 import argparse
+import re
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from ongpu.fronts.answer import BAD_USAGE, say
 from ongpu.report.layout import wrap
+
+# argparse's own sentences (CPython Lib/argparse.py) and what they say in Chinese
+_CHINESE = (
+    (r"the following arguments are required: (.*)", r"缺少参数：\1"),
+    (r"unrecognized arguments: (.*)", r"无法识别的参数：\1"),
+    (r"argument (.*?): expected one argument", r"参数 \1：需要一个值"),
+    (r"argument (.*?): expected at least one argument", r"参数 \1：至少需要一个值"),
+    (r"argument (.*?): expected at most one argument", r"参数 \1：最多一个值"),
+    (r"argument (.*?): expected (\d+) arguments?", r"参数 \1：需要 \2 个值"),
+    (r"argument (.*?): invalid choice: (.*?) \(choose from (.*)\)", r"参数 \1：不能是 \2（可选：\3）"),
+    (r"argument (.*?): invalid (\w+) value: (.*)", r"参数 \1：\3 不是有效的 \2"),
+    (r"argument (.*?): not allowed with argument (.*)", r"参数 \1 不能与 \2 同用"),
+    (r"argument (.*?): ignored explicit argument (.*)", r"参数 \1 不带值：\2"),
+    (r"ambiguous option: (.*?) could match (.*)", r"选项 \1 不明确，可能是：\2"),
+    (r"one of the arguments (.*) is required", r"必须给出以下参数之一：\1"),
+)
+
+
+def chinese(message: str) -> str:
+    """An error sentence of argparse in Chinese; as it is where it is none."""
+    for pattern, words in _CHINESE:
+        if re.fullmatch(pattern, message, re.DOTALL):
+            return re.sub(pattern, words, message, flags=re.DOTALL)
+    return message
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
@@ -39,7 +64,7 @@ class Parser(argparse.ArgumentParser):
         """Bad usage: the usage line, what is wrong, and where to read on."""
         self.print_usage()
         more = say(f"see {self.prog} --help", f"请看 {self.prog} --help")
-        self.exit(BAD_USAGE, f"{self.prog}: {message}\n{more}\n")
+        self.exit(BAD_USAGE, f"{self.prog}: {say(message, chinese(message))}\n{more}\n")
 
     def print_usage(self, file: Any = None) -> None:
         """On standard error where nobody said."""
