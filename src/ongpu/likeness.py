@@ -3,11 +3,11 @@
 import re
 import string
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from ongpu.facts import intent
 from ongpu.facts.hardware import Gpus, Pci
 from ongpu.facts.symptoms import Symptoms
+from ongpu.lazy import replace
 from ongpu.model import Certainty, Evidence, Fact, Finding, Outcome, Ref, Rule, Severity, Text, Words
 
 LEAST = 0.7  # share of the likeness: 85 % of such guesses are right in cross-validation (tools/learn_likeness.py --curve)
@@ -46,7 +46,7 @@ def guess(
     if findings or any(item.kind != "pasted" for item in told) or any(fact.working() for fact in facts):
         return ()
     symptoms = next((fact for fact in facts if isinstance(fact, Symptoms)), None)
-    if intent.on_purpose(symptoms) or intent.goes_on(symptoms) or not intent.complains(told):
+    if intent.on_purpose(symptoms) or intent.goes_on(symptoms) or not intent.complains_plainly(told):
         return ()
     if len({line for item in told for line in item.text.split("\n")}) > MOST_LINES:
         return ()

@@ -7,15 +7,22 @@ from ongpu.facts.symptoms import Symptoms
 from ongpu.lazy import lazy
 from ongpu.model import Evidence, Ref
 
-# A sign of a complaint or of a failure, in output or in the reporter's words.
+# Signs of a complaint or of a failure, in output or in the reporter's words: plain ones, and weaker ones, which stand in
+# healthy output too.
+_PLAIN = (
+    r"error|exception|fail|invalid|illegal|refus|denied|unable|unavail|unsupported|mismatch|incompatib|timed? ?out|abort|crash|stuck"
+    r"|corrupt|broken|wrong|problem|trouble|traceback|out of memory|warn|n't\b"
+    r"|\b(?:nan|oom|xid|lost|missing|hang|hung|killed|killing|cannot|never|nothing|without|only|why|instead|none)\b"
+    r"|错|失败|异常|无法|不能|不了|不到|没有|未|缺|慢|卡住|卡死|超时|崩溃|为什么|怎么|问题|只用|仍"
+)
 _AMISS = lazy(
-    r"error|exception|fail|fault(?!s?:)|invalid|illegal|refus|denied|unable|unavail|unsupported|mismatch|incompatib|timed? ?out|abort"
-    r"|crash|kill|\bhang|\bhung|stuck|\bslow|corrupt|\blost\b|broken|wrong|problem|issue(?!s?/)|trouble|traceback|out of memory|\boom\b"
-    r"|\bnan\b|warn"
-    r"|drop|\blow\b|\bpoor|idle|degrad|throttl|loud|burn|\bnot (?!active)|n't\b|\bcannot|\bnone\b|\bnever|\bnothing|\bwithout|\bonly\b"
-    r"|\bno (?:cuda|gpu|device|nvidia|driver|kernel|such|module|space|process|output|room)|\bwhy\b|instead|(?:[):=]|available) ?false"
-    r"|\b0 ?%|xid|miss|insufficient|pending|taint|limit|too (?:old|new|many|small|large|big)|unknown|unspecified|undefined|\bexit|\?\?"
-    r"|错|失败|异常|无法|不|没有|未|缺|慢|卡住|卡死|超时|崩溃|为什么|怎么|问题|只用|仍",
+    _PLAIN + r"|fault(?!s?:)|kill|\bhang|\bhung|\bslow|issue(?!s?/)|drop|\blow\b|\bpoor|idle|degrad|throttl|loud|burn|\bnot (?!active)"
+    r"|\bno (?:cuda|gpu|device|nvidia|driver|kernel|such|module|space|process|output|room)|(?:[):=]|available) ?false|\b0 ?%|miss"
+    r"|insufficient|pending|taint|limit|too (?:old|new|many|small|large|big)|unknown|unspecified|undefined|\bexit|\?\?|不",
+    re.IGNORECASE,
+)
+_PLAINLY_AMISS = lazy(
+    _PLAIN + r"|fault|issue|unrecogni|\bslow(?:er|ly|ness)?\b|\b(?:not|no|false|how|help|still)\b",
     re.IGNORECASE,
 )
 
@@ -36,5 +43,10 @@ def lines(symptoms: Symptoms | None) -> tuple[Ref, ...]:
 
 
 def complains(evidence: Iterable[Evidence]) -> bool:
-    """Whether any text holds a sign that something is amiss: likeness cannot tell "License Status: Licensed" from its failure."""
+    """Whether any text holds a sign that something may be amiss."""
     return any(_AMISS.search(item.text) for item in evidence)
+
+
+def complains_plainly(evidence: Iterable[Evidence]) -> bool:
+    """The same by plain words alone, for a guess by likeness: that cannot tell "License Status: Licensed" from its failure."""
+    return any(_PLAINLY_AMISS.search(item.text) for item in evidence)
