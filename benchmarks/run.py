@@ -91,15 +91,20 @@ def once(command: Sequence[str]) -> tuple[float, float]:
     return float(seconds), float(memory)
 
 
-def measure(name: str, command: Sequence[str], runs: int, **limits: object) -> Figure:
-    """The median of some runs, after one that warms the caches."""
-    print(f"{name} ...", file=sys.stderr)
-    if runs > 1:
-        once(command)
-    results = [once(command) for _ in range(runs)]
-    times = [seconds for seconds, _ in results]
-    spread = max(times) - min(times)
-    return Figure(name, statistics.median(times), spread, max(memory for _, memory in results), **limits)  # type: ignore[arg-type]
+def measure(plan: Sequence[tuple[str, list[str], int, dict[str, object]]]) -> list[Figure]:
+    """The median of each command's runs, after one that warms the caches. They take turns: a busy moment meets all alike."""
+    results: list[list[tuple[float, float]]] = [[] for _ in plan]
+    for turn in range(max((runs for _, _, runs, _ in plan), default=0) + 1):
+        for (name, command, runs, _), found in zip(plan, results, strict=True):
+            if turn <= runs:
+                print(f"{name}: {turn or 'warming up'} ...", file=sys.stderr)
+                found.append(once(command))
+    figures = []
+    for (name, _, _, limits), found in zip(plan, results, strict=True):
+        times = [seconds for seconds, _ in found[1:]]
+        memory = max(memory for _, memory in found)
+        figures.append(Figure(name, statistics.median(times), max(times) - min(times), memory, **limits))  # type: ignore[arg-type]
+    return figures
 
 
 def table(figures: Sequence[Figure]) -> str:
@@ -136,26 +141,29 @@ def main() -> int:
     cache = Path(options.cache)
     cache.mkdir(parents=True, exist_ok=True)
 
-    ongpu = str(venv(cache / "ongpu", "--editable", str(ROOT)).with_name("ongpu"))
+    python = venv(cache / "ongpu", "--editable", str(ROOT))
+    subprocess.run([str(python), "-m", "compileall", "-q", str(ROOT / "src")], check=True)  # as pip does with what it installs
+    ongpu = str(python.with_name("ongpu"))
     plan: list[tuple[str, list[str], int, dict[str, object]]] = [
         ("ongpu --version", [ongpu, "--version"], options.runs, {"limit": 0.12}),
         ("ongpu explain, one line", [ongpu, "explain", LINE], options.runs, {"limit": 0.35}),
         ("ongpu explain, 1 GiB log", [ongpu, "explain", "LOG"], 3, {"limit": 20.0, "at_most_mb": 200.0}),
         ("grep -c over the same log", ["grep", "-c", "-E", "Xid|NVRM", "LOG"], 3, {}),
         ("ongpu doctor", [ongpu, "doctor", "--python", "TORCH"], options.runs, {"limit": 0.6, "peer": "collect_env", "at_least": 8.0}),
-        ("collect_env", ["TORCH", "-m", "torch.utils.collect_env"], min(options.runs, 5), {}),
+        ("collect_env", ["TORCH", "-m", "torch.utils.collect_env"], options.runs, {}),
         ("import torch", ["TORCH", "-c", "import torch"], min(options.runs, 5), {}),
     ]
-    figures = []
+    wanted = []
     for name, command, runs, limits in plan:
         if options.only in name or (options.only == "doctor" and name == "collect_env"):
             if "LOG" in command:
                 path = log(cache / f"train-{options.log_mib}.log", options.log_mib)
                 command = [str(path) if word == "LOG" else word for word in command]
             if "TORCH" in command:
-                python = venv(cache / "torch", TORCH)
-                command = [str(python) if word == "TORCH" else word for word in command]
-            figures.append(measure(name, command, runs, **limits))
+                torch = venv(cache / "torch", TORCH)
+                command = [str(torch) if word == "TORCH" else word for word in command]
+            wanted.append((name, command, runs, limits))
+    figures = measure(wanted)
     text = table(figures)
     version = subprocess.run([ongpu, "--version"], capture_output=True, text=True, check=True).stdout.strip()
     print(f"{version}, Python {sys.version.split()[0]}, {os.cpu_count()} cores, {time.strftime('%Y-%m-%d')}\n\n{text}")

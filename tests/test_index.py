@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ongpu import index
-from ongpu.engine import all_sources, loaded_sources
+from ongpu.engine import PRINTED, all_sources, diagnose, loaded_sources, prepare
 from ongpu.lazy import _Lazy, dataclass, lazy
 from ongpu.model import Evidence
 
@@ -37,14 +37,32 @@ def test_an_indexed_source_reads() -> None:
 def test_without_a_fresh_index_all_are_loaded(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "index.json").write_text(text)
     monkeypatch.setattr(index, "INDEX", tmp_path / "index.json")
-    assert index.indexed() == ()
     assert all_sources.__wrapped__() == loaded_sources()
+
+
+def test_a_module_that_the_index_does_not_name_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = json.loads(index.INDEX.read_text("utf-8"))
+    old["modules"].remove("ongpu.sources.nvml")
+    old["modules"].append("ongpu.sources.gone")
+    old["sources"] = [row for row in old["sources"] if row["module"] != "ongpu.sources.nvml"]
+    (tmp_path / "index.json").write_text(json.dumps(old))
+    monkeypatch.setattr(index, "INDEX", tmp_path / "index.json")
+    found, loaded = index.indexed(), loaded_sources()
+    assert [source.kind for source in found] == [source.kind for source in loaded]
+    assert [a == b for a, b in zip(found, loaded, strict=True) if a.kind == "nvml"] == [True]
 
 
 def test_readers_name_sources() -> None:
     from ongpu.hosts.kernel import READERS
 
-    assert {*READERS, "nvidia-smi"} <= {source.kind for source in loaded_sources()}
+    assert {*READERS, *PRINTED} <= {source.kind for source in loaded_sources()}
+
+
+def test_preparing_changes_no_answer() -> None:
+    evidence = [Evidence("pasted", "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.", "paste")]
+    before = diagnose(evidence, "test")
+    prepare()
+    assert diagnose(evidence, "test") == before
 
 
 def test_every_lazy_pattern_compiles() -> None:

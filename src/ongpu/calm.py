@@ -1,10 +1,10 @@
 """What is merely possible is told as a note where nobody complains, or where the run is shown to go on."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from ongpu.facts import intent
 from ongpu.facts.symptoms import Symptoms
+from ongpu.lazy import replace
 from ongpu.model import Certainty, Evidence, Fact, Finding, Severity
 
 

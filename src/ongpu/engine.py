@@ -1,18 +1,19 @@
 """Evidence -> facts -> outcomes -> report. Every front asks this engine; no front judges."""
 
-import traceback
 import types
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import get_args
 
-from ongpu import calm, likeness
+from ongpu import calm, ignored, likeness
 from ongpu.index import indexed, names
+from ongpu.lazy import replace
 from ongpu.model import Certainty, Evidence, Fact, Finding, Outcome, Ref, Report, Rule, Severity, Source, Unknown, Unread, Verdict
 
+PRINTED = ("commands", "nvidia-smi", "symptoms")  # sources without a question of their own, which read what others ask for
 MAX_REFS = 12  # lines of evidence that one finding shows
 
 
@@ -29,13 +30,25 @@ def all_rules() -> tuple[Rule, ...]:
 
 @cache
 def all_sources() -> tuple[Source, ...]:
-    """Every source, each loaded when it is first asked to read; straight from its module where the index is not fresh."""
-    return indexed() or loaded_sources()
+    """Every source, each loaded when it is first asked to read; straight from its module where the index does not name it."""
+    return indexed()
 
 
 def loaded_sources() -> tuple[Source, ...]:
     """Every source, all modules loaded."""
     return tuple(source for module in _modules("ongpu.sources") for source in getattr(module, "SOURCES", ()))
+
+
+def prepare() -> None:
+    """Load what reading and judging a machine's evidence will need: called while it is asked.
+
+    The sources that will read are rehearsed with an empty text, for which they load their modules and compile their patterns.
+    """
+    for source in all_sources():
+        if source.get or source.kind in PRINTED:
+            with suppress(Exception):  # they may expect more of their own kind of text
+                list(source.read(Evidence("pasted", "-", "", readers=PRINTED)))
+    all_rules()
 
 
 def collect(evidence: Iterable[Evidence], sources: Sequence[Source]) -> tuple[list[Fact], list[Unread]]:
@@ -96,6 +109,8 @@ def judge(rule: Rule, facts: dict[type[Fact], Fact]) -> Outcome:
         if not findings:
             return Outcome(rule, Verdict.UNKNOWN, (), unknown.what, unknown.settle or rule.settle)
     except Exception:  # a rule that crashes is told, and stops nothing
+        import traceback
+
         return Outcome(rule, Verdict.CRASHED, (), traceback.format_exc(limit=-3))
     return Outcome(rule, Verdict.FOUND if findings else Verdict.CLEAR, tuple(findings))
 
@@ -144,7 +159,8 @@ def diagnose(
     found, unread = collect(evidence, all_sources() if sources is None else sources)
     facts = {type(fact): fact for fact in found}
     outcomes = [judge(rule, facts) for rule in (all_rules() if rules is None else rules)]
-    findings = sorted(calm.weighed([f for outcome in outcomes for f in outcome.findings], found, evidence), key=_depth)
+    told = ignored.left((f for outcome in outcomes for f in outcome.findings), evidence)
+    findings = sorted(calm.weighed(told, found, evidence), key=_depth)
     shown, hidden = _hide(findings)
     unknown = [o for o in outcomes if o.verdict is Verdict.UNKNOWN and o.asked]
     crashed = any(o.verdict is Verdict.CRASHED for o in outcomes)

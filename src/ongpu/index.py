@@ -1,12 +1,13 @@
 """What every source asks of the machine, known before its module is loaded: start-up would cost more than the diagnosis.
 
-`sources/index.json` is written by tools/index.py from the sources themselves. It only saves time: where the folder holds
-other modules than it names, it is not used. A test says when it is stale.
+`sources/index.json` is written by tools/index.py from the sources themselves. It only saves time: a module that
+it does not name is loaded. A test says when it is stale.
 """
 
 import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -31,14 +32,15 @@ def _walk(package: str, folder: str) -> Iterator[str]:
 
 
 def indexed() -> tuple[Source, ...]:
-    """The sources of the index; () where it is missing or names other modules than there are."""
-    try:
+    """Every source: as the index says it; a module that it does not name (or all, where it is missing) is loaded."""
+    known: dict[str, list[Source]] = {}
+    with suppress(OSError, ValueError, KeyError, TypeError):
         index = json.loads(INDEX.read_text("utf-8"))
-        if index["modules"] != names("ongpu.sources"):
-            return ()
-        return tuple(_source(**row) for row in index["sources"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return ()
+        known = {module: [_source(**row) for row in index["sources"] if row["module"] == module] for module in index["modules"]}
+    found: list[Source] = []
+    for module in names("ongpu.sources"):
+        found += known[module] if module in known else getattr(import_module(module), "SOURCES", ())
+    return tuple(found)
 
 
 def _source(module: str, place: int, kind: str, settle: str, get: list[dict[str, Any]]) -> Source:

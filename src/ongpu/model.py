@@ -1,9 +1,10 @@
-"""The words that ongpu is written in: evidence, fact, rule, finding, report. Imports nothing of ours, touches nothing."""
+"""The words that ongpu is written in: evidence, fact, rule, finding, report. Imports nothing of ours but `lazy`, touches nothing."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
 from enum import Enum, IntEnum
 from typing import Any, Self, TypeVar
+
+from ongpu.lazy import dataclass, field, field_names, replace
 
 T = TypeVar("T")
 
@@ -125,7 +126,7 @@ class Fact:
         """What both sources say. The first keeps its word where they contradict; the conflict is kept."""
         values: dict[str, Any] = {}
         conflicts = [*self.conflicts, *(c for c in other.conflicts if c not in self.conflicts)]
-        for name in (f.name for f in fields(self)):
+        for name in field_names(self):
             mine, theirs = getattr(self, name), getattr(other, name)
             if name == "conflicts" or theirs is None or mine == theirs:
                 continue

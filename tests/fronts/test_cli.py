@@ -1,10 +1,13 @@
 """The command line as a user runs it: whole processes."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 from fronts_run import ongpu
+
+from ongpu.fronts.answer import terminal
 
 MISMATCH = "Failed to initialize NVML: Driver/library version mismatch"
 
@@ -103,3 +106,9 @@ def test_bad_usage_is_told_in_the_readers_language(arguments: list[str]) -> None
     assert any("\u4e00" <= letter <= "\u9fff" for letter in told), done.stderr
     assert "expected" not in done.stderr
     assert "required" not in done.stderr
+
+
+@pytest.mark.parametrize("told", ["120", "0", "-3", "wide", ""])
+def test_the_terminal_is_as_wide_as_the_standard_library_says(told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", told)
+    assert terminal() == shutil.get_terminal_size((80, 24)).columns

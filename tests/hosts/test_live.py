@@ -1,6 +1,7 @@
 """Commands, files and listings of a machine: always an answer, never a hang, absence told."""
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -10,7 +11,7 @@ import pytest
 
 from ongpu.hosts import live
 from ongpu.hosts.live import Live, ask, gather
-from ongpu.hosts.processes import bounded, lines_of
+from ongpu.hosts.processes import bounded, lines_of, which
 from ongpu.model import Evidence, Get, Source
 
 ENV = {"PATH": "/usr/bin:/bin"}
@@ -116,3 +117,14 @@ def test_this_machine_answers() -> None:
     found = gather(Live(python=sys.executable), all_sources())
     assert time.monotonic() - start < 30
     assert {"machine-state", "nvml", "python-environment"} <= {item.kind for item in found}
+
+
+def test_a_program_is_found_where_the_standard_library_finds_it(tmp_path: Path) -> None:
+    for name, mode in (("tool", 0o755), ("text", 0o644)):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(mode)
+    (tmp_path / "folder").mkdir()
+    path = os.pathsep.join(["/nonexistent", str(tmp_path)])
+    for name in ("tool", "text", "folder", "none", str(tmp_path / "tool"), str(tmp_path / "none")):
+        assert which(name, path) == shutil.which(name, path=path), name
+    assert which("sh", None) == shutil.which("sh", path=os.defpath)

@@ -51,6 +51,24 @@ def test_a_log_that_holds_nothing_of_ours_was_read(tmp_path: Path) -> None:
     assert (found.kind, found.text, found.problem) == ("kernel-log", "", None)
 
 
+@pytest.mark.parametrize(
+    ("line", "kept"),
+    [
+        ("[ 3.1] pci 0000:3b:00.0: BAR 1: can't assign; no space for [mem size 0x800000000 64bit pref]", True),
+        ("[ 3.1] pci 0000:3b:00.0: BAR 1: assigned [mem 0x1-0x2]", False),
+        ("[ 3.2] pcieport 0000:00:01.0: AER: Corrected error received", True),
+        ("[ 3.2] loading aerospace module", False),
+        ("[ 3.3] AMD-Vi: Completion-Wait loop timed out", True),
+        ("[ 3.4] xhci_hcd: oxidised port", False),
+        ("[ 3.5] Secure boot enabled", True),
+        ("[ 3.6] eth0: link becomes ready", False),
+    ],
+)
+def test_lines_of_the_kernel_that_can_matter(line: str, kept: bool) -> None:
+    found = kernel.excerpt(f"[ 1.0] usb\n{line}\n[ 9.0] Xid and AER, BAR 0 and IOMMU\n", "dmesg")
+    assert [number for number, _ in found.lines()] == ([2, 3] if kept else [3])
+
+
 def test_services(tmp_path: Path) -> None:
     shown = "Id=nvidia-fabricmanager.service\nLoadState=loaded\nActiveState=failed\nSubState=failed\n\n" + (
         "Id=docker.service\nLoadState=not-found\nActiveState=inactive\nSubState=dead\n"

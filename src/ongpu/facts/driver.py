@@ -1,9 +1,8 @@
 """What is known about the NVIDIA driver: user space, kernel module, device nodes, packages."""
 
 from collections.abc import Mapping
-from dataclasses import field
 
-from ongpu.lazy import dataclass
+from ongpu.lazy import dataclass, field
 from ongpu.model import Fact, Ref
 
 

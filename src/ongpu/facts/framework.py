@@ -1,9 +1,8 @@
 """What is known about Python and the frameworks in it."""
 
 from collections.abc import Mapping
-from dataclasses import field
 
-from ongpu.lazy import dataclass
+from ongpu.lazy import dataclass, field
 from ongpu.model import Fact, Ref
 
 

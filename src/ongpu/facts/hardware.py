@@ -1,7 +1,7 @@
 """What is known about cards, the PCI bus and the kernel's hardware messages."""
 
 
-from ongpu.lazy import dataclass
+from ongpu.lazy import dataclass, field_names
 from ongpu.model import Fact, Ref
 
 
@@ -135,7 +135,7 @@ def _same(a: Gpu, b: Gpu) -> bool:
 
 def _join_gpu(a: Gpu, b: Gpu) -> Gpu:
     values = {}
-    for name in Gpu.__dataclass_fields__:
+    for name in field_names(Gpu):
         mine, theirs = getattr(a, name), getattr(b, name)
         values[name] = theirs if mine is None else mine
     return Gpu(**values)

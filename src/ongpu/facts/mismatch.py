@@ -60,6 +60,15 @@ class Mismatches(Fact):
     found: tuple[Mismatch, ...] = ()
 
 
+def _in_optimizer(raised: Raised) -> bool:
+    """Whether it happened in an optimizer's step, and not in a closure that the step called (Lightning, LBFGS)."""
+    frame = raised.through(*_OPTIMIZER)
+    if frame is None:
+        return False
+    inner = raised.frames[len(raised.frames) - raised.frames[::-1].index(frame) :]
+    return not any(not later.library or "closure" in later.function for later in inner)
+
+
 def _suspect(mismatch: Mismatch) -> tuple[str, Certainty]:
     raised, odd = mismatch.raised, mismatch.odd
     likely, possible, certain = Certainty.LIKELY, Certainty.POSSIBLE, Certainty.CERTAIN
@@ -68,7 +77,7 @@ def _suspect(mismatch: Mismatch) -> tuple[str, Certainty]:
     if odd == "generator":
         stray = raised.frames and not raised.through(*_SAMPLER)
         return ("device-mismatch", likely) if stray else ("default-device-cuda", likely)
-    if odd == "optimizer state" or raised.through(*_OPTIMIZER):
+    if odd == "optimizer state" or _in_optimizer(raised):
         return "optimizer-before-move", likely
     if mismatch.two_gpus:
         return "device-mismatch", likely

@@ -1,9 +1,8 @@
 """What is known about collectives: NCCL's own log and the process group's."""
 
 from collections.abc import Mapping
-from dataclasses import field
 
-from ongpu.lazy import dataclass
+from ongpu.lazy import dataclass, field
 from ongpu.model import Fact, Ref
 
 

@@ -1,9 +1,8 @@
 """The error lines that were printed, by their names in `knowledge/symptoms.toml`. What they mean is the rules' business."""
 
 from collections.abc import Mapping
-from dataclasses import field
 
-from ongpu.lazy import dataclass
+from ongpu.lazy import dataclass, field
 from ongpu.model import Fact, Ref
 
 

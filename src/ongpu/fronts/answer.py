@@ -1,8 +1,8 @@
 """What every command that answers has in common: its options, its exit code, how its report is printed."""
 
 import argparse
+import contextlib
 import os
-import shutil
 import sys
 from collections.abc import Sequence
 
@@ -92,7 +92,17 @@ def show(report: Report, options: argparse.Namespace, *, links: bool) -> int:
 
 def columns() -> int:
     """Columns to fill: the terminal's, at most 100; 80 where the answer goes elsewhere."""
-    return min(shutil.get_terminal_size((80, 24)).columns, 100) if sys.stdout.isatty() else 80
+    return min(terminal(), 100) if sys.stdout.isatty() else 80
+
+
+def terminal() -> int:
+    """Columns of the terminal: what COLUMNS says, else what it says itself; 80 where there is none (as shutil has it)."""
+    with contextlib.suppress(ValueError):
+        if (told := int(os.environ.get("COLUMNS", "0"))) > 0:
+            return told
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80  # type: ignore[union-attr]
+    return 80
 
 
 def complain(english: str, chinese: str) -> int:

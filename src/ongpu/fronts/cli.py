@@ -13,9 +13,11 @@ from ongpu.fronts.parser import Parser
 COMMANDS = {
     "doctor": ("find why this machine's GPU is not used", "检查本机 GPU 为什么没用上"),
     "explain": ("find the cause from pasted text, logs, files or a term", "根据粘贴的文本、日志、文件或术语查找原因"),
+    "lint": ("find in training code what will keep it off the GPU or waste it", "检查训练代码：哪里会用不上或浪费 GPU"),
     "snapshot": ("record this machine's evidence, redacted, as one file", "把本机证据脱敏后存成一个文件"),
     "fix": ("show the repair plan; run the safe repairs after asking", "给出修复计划；询问后执行安全的修复"),
     "pick": ("choose the build that this GPU, driver and Python can run", "选出本机 GPU、驱动、Python 能运行的安装包"),
+    "dryrun": ("run a training script on a pretended GPU: does it run, does it fit", "在假想的 GPU 上试运行训练脚本：能否运行、能否放下"),
     "rules": ("list everything that can be found; show one rule", "列出能发现的所有问题；查看一条规则"),
     "completion": ("print a completion script for the shell", "输出 shell 补全脚本"),
 }
@@ -81,7 +83,9 @@ def run(argv: Sequence[str]) -> int:
                 stream.reconfigure(encoding="utf-8", errors="replace")
     options = parser(only).parse_args(arguments)
     try:
-        return int(options.run(options))
+        code = int(options.run(options))
+        print(end="", flush=True)
+        return code
     except BrokenPipeError:  # the reader went away: `ongpu | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

@@ -4,7 +4,7 @@ import argparse
 import os
 from pathlib import Path
 
-from ongpu.engine import all_rules, all_sources, diagnose
+from ongpu.engine import all_sources, diagnose, prepare
 from ongpu.fronts.answer import add_options, add_python, complain, say, show
 from ongpu.hosts.interpreter import choose, machine
 from ongpu.hosts.live import gather
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
         evidence = gather(
             machine(options.root, options.python),
             all_sources(),
-            meanwhile=all_rules,
+            meanwhile=prepare,
             enough=lambda quick: diagnose(quick, subject).verdict is Verdict.FOUND,
         )
     return show(diagnose(evidence, subject), options, links=True)

@@ -5,14 +5,13 @@ import json
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from ongpu.engine import all_rules, diagnose
 from ongpu.fronts.answer import add_options, complain, language, say, show
 from ongpu.fronts.progress import Progress
 from ongpu.hosts import pasted
-from ongpu.lazy import lazy
+from ongpu.lazy import lazy, replace
 from ongpu.model import Evidence, Report, Rule, Verdict
 
 _FILE = lazy(

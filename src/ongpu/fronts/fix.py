@@ -4,12 +4,12 @@ import argparse
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
 
-from ongpu.engine import all_rules, all_sources, diagnose
+from ongpu.engine import all_sources, diagnose, prepare
 from ongpu.fronts.answer import EXIT, add_language, add_python, columns, complain, language, say
 from ongpu.hosts.interpreter import machine
 from ongpu.hosts.live import gather
+from ongpu.lazy import dataclass
 from ongpu.model import Command, Finding, Report, Risk, Severity, Verdict
 from ongpu.report import words
 from ongpu.report.layout import wrap
@@ -47,7 +47,7 @@ def examine(options: argparse.Namespace) -> Report:
     evidence = gather(
         machine(options.root, options.python),
         all_sources(),
-        meanwhile=all_rules,
+        meanwhile=prepare,
         enough=lambda quick: diagnose(quick, subject).verdict is Verdict.FOUND,
     )
     return diagnose(evidence, subject)

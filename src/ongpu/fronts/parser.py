@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from ongpu.fronts.answer import BAD_USAGE, say
+from ongpu.fronts.answer import BAD_USAGE, say, terminal
 from ongpu.report.layout import wrap
 
 # argparse's own sentences (CPython Lib/argparse.py) and what they say in Chinese
@@ -35,6 +35,9 @@ def chinese(message: str) -> str:
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
     """Keeps the line breaks of descriptions and examples."""
+
+    def __init__(self, prog: str, **options: Any) -> None:
+        super().__init__(prog, **{"width": terminal() - 2, **options})  # argparse makes many, and would load shutil for each width
 
     def add_usage(
         self, usage: str | None, actions: Iterable[argparse.Action], groups: Iterable[Any], prefix: str | None = None

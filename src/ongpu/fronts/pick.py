@@ -3,7 +3,7 @@
 import argparse
 import json
 import re
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import date
 
 from ongpu.engine import all_sources, diagnose
@@ -18,6 +18,7 @@ from ongpu.knowledge import torch as torch_table
 from ongpu.knowledge.builds import FRAMEWORKS, Candidate, Choice, DriverChoice, Here, pick, pick_driver
 from ongpu.knowledge.driver_sources import driver_source
 from ongpu.knowledge.gpus import compute_capability
+from ongpu.lazy import replace
 from ongpu.model import Report
 from ongpu.report import choice
 from ongpu.report.words import bracketed

@@ -33,6 +33,7 @@ class Unpacked:
         self.packed, self.name = packed, name
         self.taken = self.given = 0
         self.trouble: tuple[str, str] | None = None
+        self.most = MAX_UNPACKED
         self._buffer = b""
         self._blocks = self._unpack()
 
@@ -70,7 +71,7 @@ class Unpacked:
     def read(self, size: int = BLOCK, /) -> bytes:
         """The next bytes; b"" at the end, or where a limit is reached."""
         while len(self._buffer) < size:
-            if self.given > MAX_UNPACKED or (self.given > RATIO_FROM and self.given > MAX_RATIO * self.taken):
+            if self.given > self.most or (self.given > RATIO_FROM and self.given > MAX_RATIO * self.taken):
                 self.trouble = (
                     f"unpacks to more than {self.given >> 20} MiB: the rest was not read",
                     f"解压后超过 {self.given >> 20} MiB：其余部分未读取",

@@ -3,14 +3,13 @@
 import json
 import os
 import re
-import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ongpu.hosts import elf
 from ongpu.hosts.live import Live, output
-from ongpu.hosts.processes import bounded
+from ongpu.hosts.processes import bounded, which
 from ongpu.lazy import lazy
 
 PROBE = Path(__file__).parent.parent / "probes" / "environment.py"
@@ -45,8 +44,8 @@ def choose(environ: Mapping[str, str], asked: str | None = None) -> str | None:
                 return str(path)
         if folder == asked:
             recorded = Path(folder).is_dir() and any(Path(folder).glob("*.dist-info"))  # site-packages without its interpreter
-            return folder if recorded else shutil.which(asked, path=environ.get("PATH"))
-    return shutil.which("python", path=environ.get("PATH")) or shutil.which("python3", path=environ.get("PATH"))
+            return folder if recorded else which(asked, environ.get("PATH"))
+    return which("python", environ.get("PATH")) or which("python3", environ.get("PATH"))
 
 
 def machine(root: str, asked: str | None) -> Live:

@@ -1,6 +1,6 @@
 """The kernel's log and the services around the driver, each asked with one quick command."""
 
-import re
+from collections.abc import Callable
 
 from ongpu.hosts.live import Live, output
 from ongpu.lazy import lazy
@@ -9,15 +9,18 @@ from ongpu.model import Evidence
 UNITS = ("nvidia-fabricmanager", "nvidia-persistenced", "nvidia-gridd", "nvidia-imex", "docker")
 JOURNAL = ("journalctl", "-k", "-b", "-n", "20000", "--no-pager", "-o", "short-monotonic")
 # Lines that can matter; all others (network, disks, people's names) are not read, and never enter a snapshot.
-_OURS = lazy(
-    r"NVRM|nvidia|nouveau|\bXid\b|SXid|nvswitch|\bAER\b|PCIe Bus Error|link is down|"
-    r"BAR \d+\b.*(?:no space|fail|can't|unassigned|not assigned|no compatible|ignor)|no space for \[mem|can't claim BAR|"
-    r"DMAR|\bIOMMU|AMD-Vi|swiotlb|oom-kill|"
-    r"Out of memory|Killed process|oom_reaper|Secure ?boot|lockdown|module verification|Loading of (?:unsigned )?module|"
-    r"Command line|hung_task|blocked for more than|soft lockup|mce:|Hardware Error|thermal|hypervisor|PKCS#7|x86/PAT|suspend|hibernation|"
-    r"ACPI: (?:PM|Preparing)|PM: |gsp_|gpu_|Machine check",
-    re.IGNORECASE,
+# In lower case: a search for words takes a tenth of the time of one regular expression for all, in a log of 20,000 lines.
+_WORDS = (
+    "nvrm", "nvidia", "nouveau", "sxid", "nvswitch", "pcie bus error", "link is down", "no space for [mem", "can't claim bar",
+    "dmar", "amd-vi", "swiotlb", "oom-kill", "out of memory", "killed process", "oom_reaper", "secureboot", "secure boot", "lockdown",
+    "module verification", "loading of module", "loading of unsigned module", "command line", "hung_task", "blocked for more than",
+    "soft lockup", "mce:", "hardware error", "thermal", "hypervisor", "pkcs#7", "x86/pat", "suspend", "hibernation", "acpi: pm",
+    "acpi: preparing", "pm: ", "gsp_", "gpu_", "machine check",
+)  # fmt: skip
+_SHAPES = lazy(
+    r"\bxid\b|\baer\b|\biommu|bar \d+\b.*(?:no space|fail|can't|unassigned|not assigned|no compatible|ignor)",
 )
+_IN_SHAPES = ("xid", "aer", "iommu", "bar ")
 # What can be in a line of the kernel: the sources that look for it.
 READERS = ("kernel-log", "driver-state", "symptoms", "commands")
 MOST = 4000  # lines that are kept: the last ones, and the first, which tells how the kernel was booted
@@ -37,9 +40,23 @@ def log(machine: Live, limit: float) -> list[Evidence]:
     return [Evidence("kernel-log", "", "dmesg", "dmesg", problem=problem or "empty")]
 
 
+def _matter(text: str) -> Callable[[str], bool]:
+    """Which lines of this log can matter."""
+    low = text.lower()
+    words = [word for word in _WORDS if word in low]
+    shaped = [word for word in _IN_SHAPES if word in low]
+
+    def ours(line: str) -> bool:
+        low = line.lower()
+        return any(word in low for word in words) or (any(word in low for word in shaped) and _SHAPES.search(low) is not None)
+
+    return ours
+
+
 def excerpt(text: str, origin: str) -> Evidence:
     """The lines of a kernel log that can matter. Not its first: that tells of the compiler and system that built the kernel."""
-    kept = [(number, line) for number, line in enumerate(text.split("\n"), 1) if _OURS.search(line) and "Linux version" not in line]
+    ours = _matter(text)
+    kept = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line and ours(line) and "Linux version" not in line]
     if not kept:  # a log was read, and it holds nothing of ours
         return Evidence("kernel-log", "", origin, origin)
     kept = kept[:1] + kept[1:][-MOST:]

@@ -5,19 +5,18 @@ import glob
 import json
 import os
 import queue
-import shutil
 import stat
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 
-from ongpu.hosts.processes import MAX_OUTPUT, bounded, end
+from ongpu.hosts.processes import MAX_OUTPUT, bounded, end, which
+from ongpu.lazy import dataclass, field
 from ongpu.model import Evidence, Get, Source
 
 PATIENCE = 60.0  # seconds after which what has not answered is told as "timed out"; each question has its own, shorter limit
@@ -174,7 +173,7 @@ def output(machine: Live, argv: Sequence[str], limit: float) -> tuple[str, str |
     command = " ".join(argv)
     if command in machine.recorded:
         return machine.recorded[command], None
-    program = shutil.which(argv[0], path=_path(machine)) if machine.commands else None
+    program = which(argv[0], _path(machine)) if machine.commands else None
     if program is None:
         return "", "not found"
     return bounded([program, *argv[1:]], limit, machine.environ)

@@ -7,11 +7,10 @@ looked at once, and of its words only new ones are compared with the words that 
 import re
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 from ongpu.hosts.long_shapes import Shapes
 from ongpu.knowledge.error_lines import fold
-from ongpu.lazy import lazy
+from ongpu.lazy import dataclass, field, lazy
 
 BLOCK = 2 << 20
 HEAD, TAIL = 120, 200  # lines kept from both ends

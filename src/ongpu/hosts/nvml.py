@@ -22,7 +22,7 @@ SMI_WORDS = {
 
 
 def ask(machine: Live, limit: float) -> list[Evidence]:
-    """What `nvml_child` prints, one JSON object a line; after a time-out the lines so far tell where it hung.
+    """What `nvml_start` and `nvml_child` print, one JSON object a line; after a time-out the lines so far tell where it hung.
 
     An error is told once more in nvidia-smi's words, so that all that is known of these applies. Where the library
     cannot be loaded, nvidia-smi is asked itself, if it is there: it may know the way.
@@ -49,9 +49,10 @@ def _child(machine: Live, limit: float, extra: list[str] | None = None) -> tuple
     if extra:
         environ["LD_LIBRARY_PATH"] = ":".join(filter(None, [environ.get("LD_LIBRARY_PATH", ""), *extra]))
     spec = find_spec("pynvml")
-    environ["PYTHONPATH"] = os.path.dirname(spec.origin) if spec and spec.origin else ""  # ours, whatever the user's says
-    child = os.path.join(os.path.dirname(os.path.abspath(__file__)), "nvml_child.py")
-    return lines_of([sys.executable, "-P", "-S", child, str(machine.root)], SILENCE, limit, environ)
+    ours = os.path.abspath(os.path.join(__file__, "..", "..", ".."))
+    environ["PYTHONPATH"] = os.pathsep.join([ours, *([os.path.dirname(spec.origin)] if spec and spec.origin else [])])  # not the user's
+    program = "import sys; from ongpu.hosts.nvml_start import main; main(sys.argv[1])"  # imported: a script is compiled each time
+    return lines_of([sys.executable, "-P", "-S", "-c", program, str(machine.root)], SILENCE, limit, environ)
 
 
 def _code(text: str) -> int | None:

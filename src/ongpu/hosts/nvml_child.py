@@ -1,10 +1,8 @@
-"""The child process that calls NVML through nvidia-ml-py and prints what it says, one JSON object a line, at once.
+"""What the child process asks of an NVML that starts, through nvidia-ml-py: one JSON object a line, at once.
 
 Each field of a GPU is a value, or {"error": "Not Supported"}: "not supported" and "not permitted" are told, never 0.
 """
 
-import errno
-import json
 import os
 import sys
 from collections.abc import Callable
@@ -12,10 +10,7 @@ from typing import Any
 
 import pynvml as n
 
-
-def say(**what: Any) -> None:
-    """One line for the parent, now: what comes after may hang."""
-    print(json.dumps(what), flush=True)  # noqa: T201
+from ongpu.hosts.nvml_start import say
 
 
 def ask(function: str, *args: Any) -> Any:
@@ -166,20 +161,6 @@ def all_visible(root: str) -> bool:
         return bool(root) and not os.path.exists(f"{root}/.dockerenv")
 
 
-def control(root: str) -> None:
-    """Whether the driver's control node opens: a container whose cgroup lost the device gets EPERM, whatever the mode says."""
-    path = "/dev/nvidiactl"
-    if root or sys.platform != "linux" or not os.path.exists(path):
-        return
-    say(asking=path)
-    try:
-        os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
-    except OSError as error:
-        say(open=path, error=errno.errorcode.get(error.errno or 0, str(error.errno)))
-    else:
-        say(open=path, error=None)
-
-
 def device(index: int, root: str) -> None:
     """Everything about one GPU, on one line. A lost GPU keeps its index."""
     handle = ask("nvmlDeviceGetHandleByIndex", index)
@@ -192,8 +173,6 @@ def device(index: int, root: str) -> None:
 
 def main(root: str) -> None:
     """Everything that NVML says, line by line. root: "" or the folder of a recorded tree, for what is told of processes."""
-    control(root)
-    say(asking="init")
     init = ask("nvmlInit")
     if isinstance(init, dict):
         say(init=init["error"], code=init["code"])
@@ -206,7 +185,3 @@ def main(root: str) -> None:
         say(asking=index)
         device(index, root)
     say(done=True)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1].rstrip("/") if len(sys.argv) > 1 else "")

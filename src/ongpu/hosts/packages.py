@@ -38,17 +38,16 @@ def ask(machine: Live, limit: float) -> list[Evidence]:
 
 def dpkg(status: str) -> Iterable[str]:
     """The packages that matter of dpkg's status file, as `dpkg -l` prints them."""
-    for match in re.finditer(r"^Package: (\S+)$", status, re.MULTILINE):
-        if not _OURS.search(match[1]):
+    for block in status.split("\n\n"):
+        field, _, name = block.lstrip("\n").partition("\n")[0].partition(": ")  # dpkg writes the name first
+        if field != "Package" or not _OURS.search(name):
             continue
-        end = status.find("\n\n", match.end())
-        block = status[match.end() : end if end >= 0 else len(status)]
         state = re.search(r"^Status: (\S+) \S+ (\S+)$", block, re.MULTILINE)
         version = re.search(r"^Version: (\S+)$", block, re.MULTILINE)
         if state and version and state[2] != "not-installed":
             architecture = re.search(r"^Architecture: (\S+)$", block, re.MULTILINE)
             letters = _WANTED.get(state[1], "u") + _STATES.get(state[2], "i")
-            yield f"{letters}  {match[1]}  {version[1]}  {architecture[1] if architecture else 'all'}"
+            yield f"{letters}  {name}  {version[1]}  {architecture[1] if architecture else 'all'}"
 
 
 def apt_history(text: str) -> Iterable[str]:

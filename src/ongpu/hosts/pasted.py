@@ -5,15 +5,15 @@ import os
 import stat
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from ongpu.hosts import decode, transcript
+from ongpu.lazy import dataclass, replace
 from ongpu.model import Evidence
 
 if TYPE_CHECKING:  # archives, snapshots and long texts are seldom: their modules are loaded when one comes
-    from ongpu.hosts.archives import Readable
+    from ongpu.hosts.archives import Readable, Unpacked
     from ongpu.hosts.long_text import Excerpt
 
 LONG = 1 << 20  # bytes (or characters) from which an excerpt is judged
@@ -22,6 +22,14 @@ REPORT = 48 << 20  # bytes up to which a bug report is taken apart into its sect
 MAX_STDIN_ARCHIVE = 512 << 20
 DEPTH = 3  # archives in archives
 _REPORT_MARK = b"NVIDIA bug report log file"
+_EXPORTS = {  # files whose format is their tool's own: how to get one that can be read
+    ".nsys-rep": (
+        "a report of Nsight Systems; export it first: nsys export --type sqlite FILE",
+        "Nsight Systems 报告；请先导出：nsys export --type sqlite FILE",
+    ),
+    ".ncu-rep": ("a report of Nsight Compute; print it first: ncu --import FILE", "Nsight Compute 报告；请先打印：ncu --import FILE"),
+    ".xplane.pb": ("an XPlane profile; give the trace.json.gz that lies beside it", "XPlane 性能数据；请提供同目录下的 trace.json.gz"),
+}
 
 Say = Callable[[str, str], str]  # the words in the reader's language, of two
 Tick = Callable[[int, int], None]  # bytes done, bytes in all (0: nobody knows)
@@ -49,6 +57,8 @@ class Reader:
 
 def read_text(text: str, origin: str) -> list[Evidence]:
     """The evidence in one pasted text."""
+    if text.lstrip()[:1] in ("{", "[") and (data := text.encode("utf-8", "replace")) and _profile(data[: decode.SAMPLE]):
+        return read_bytes(data, origin)
     if len(text) > LONG:
         from ongpu.hosts import long_file
 
@@ -115,6 +125,15 @@ def _read(stream: "Readable", size: int) -> bytes:
     return b"".join(parts)
 
 
+def _profile(head: bytes) -> str:
+    """Which kind of profiler's file starts so; "" for anything else."""
+    if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"[", b"\x80", b"SQLite")):
+        return ""
+    from ongpu.hosts.traces import files
+
+    return files.recognised(head)
+
+
 def _stream(
     stream: "Readable", origin: str, reader: Reader, size: int, depth: int, path: Path | None = None
 ) -> list[Evidence]:
@@ -145,18 +164,33 @@ def _stream(
         file = path.open("rb") if path and depth == 0 else io.BytesIO(_read(whole, MAX_STDIN_ARCHIVE))
         with file:
             return _members(None, file, origin, reader, depth)
+    if profile := _profile(head):
+        from ongpu.hosts.traces import files
+
+        try:
+            evidence, troubles = files.read(profile, whole, origin, size, path if depth == 0 else None, reader.tick)
+        except files.Unreadable as error:
+            raise Unreadable(error.english, error.chinese) from None
+        return evidence + [reader.unread(origin, *words) for words in troubles]
     if name := decode.binary_kind(head):
+        for suffix, words in _EXPORTS.items():
+            if origin.endswith(suffix):
+                raise Unreadable(*words)
         raise Unreadable(
             f"binary file ({name}); give the text that was printed", f"二进制文件（{name}）；请提供打印出来的文本"
         )
     return _text(whole, head, origin, reader, size, path if depth == 0 else None)
 
 
-def _guarded(stream: "Readable", origin: str, reader: Reader, depth: int, path: Path | None) -> list[Evidence]:
+def _guarded(stream: "Unpacked", origin: str, reader: Reader, depth: int, path: Path | None) -> list[Evidence]:
     """What is in an unpacked stream; nothing where it holds no byte."""
     head = _read(stream, 1 << 16)
     if not head:
         return []
+    if _profile(head):
+        from ongpu.hosts.traces import files
+
+        stream.most = files.MAX_UNPACKED
     return _stream(
         _Rejoined(head, stream), origin.removesuffix(".gz").removesuffix(".tgz") or origin, reader, 0, depth, path
     )

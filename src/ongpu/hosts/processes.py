@@ -12,6 +12,17 @@ from collections.abc import Mapping, Sequence
 MAX_OUTPUT = 8 << 20  # bytes of one output or file that are kept: the last ones, where the news is
 
 
+def which(program: str, path: str | None) -> str | None:
+    """Where a program lies on that search path; None where it is not there. `shutil`, slow to load, only on Windows."""
+    if os.name == "nt":
+        import shutil
+
+        return shutil.which(program, path=path)
+    folders = [""] if "/" in program else (os.defpath if path is None else path).split(os.pathsep)
+    places = (os.path.join(folder, program) for folder in folders)
+    return next((place for place in places if os.path.isfile(place) and os.access(place, os.X_OK)), None)
+
+
 def _start(argv: Sequence[str], environ: Mapping[str, str]) -> "subprocess.Popen[bytes]":
     env = {**environ, "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.Popen(

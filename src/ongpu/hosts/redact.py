@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 
-from ongpu.lazy import lazy
+from ongpu.lazy import dataclass, field, lazy, replace
 from ongpu.model import Evidence
 
 _SECRET_NAME = lazy(  # whole words of a name: HF_TOKEN, accessToken, but not tokenizer or max_tokens

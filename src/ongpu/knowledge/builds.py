@@ -1,13 +1,12 @@
 """Which build of a framework a GPU, a driver and a Python can run: the choice behind `ongpu pick` and the repairs."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import field, replace
 
 from ongpu.knowledge import cuda as cuda_table
 from ongpu.knowledge import jax as jax_table
 from ongpu.knowledge import others, tensorflow, torch
 from ongpu.knowledge._versions import numbers
-from ongpu.lazy import dataclass
+from ongpu.lazy import dataclass, field, replace
 
 FRAMEWORKS = ("torch", "tensorflow", "jax", "onnxruntime", "cupy", "paddle", "ctranslate2", "vllm", "bitsandbytes", "xformers")
 ALIASES = {

@@ -1,25 +1,17 @@
 """The table of known error lines (`knowledge/symptoms/*.toml`), and a fast way to find which of its words a text holds."""
 
-import json
 import re
-import tomllib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from ongpu.lazy import lazy
+from ongpu.knowledge._tables import read
+from ongpu.lazy import dataclass
 
 TABLES = Path(__file__).parent / "symptoms"
 PRINTED = ("benign", "container", "driver", "hardware", "libraries", "system")  # tables, in the order of their names
 _DIGITS = b"0123456789"
 _FOLD = bytes(c + 32 if 65 <= c <= 90 else c if 97 <= c <= 122 or c >= 128 or c == 10 else 32 for c in range(256))
-# "[name]", "has = ...", "re = ..." each on a line of its own; whatever else stands in a table is left to tomllib.
-_ENTRY = lazy(
-    r"\[(?P<name>[\w-]+)\]\nhas = (?P<has>[\"\[][^\n]*[\"\]])\n"
-    r"(?:re = (?:'''(?P<quoted>[^\n]*?)'''(?!')|'(?!')(?P<plain>[^'\n]*)'|(?P<double>\"(?!\")[^\n]*\"))[ ]*\n)?(?=\n|\[|#|\Z)"
-)
-_IGNORED = lazy(r"(?:#[^\n]*)?\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,37 +33,6 @@ def compiled(regex: str) -> re.Pattern[str]:
     return re.compile(regex, re.IGNORECASE)
 
 
-def parse(text: str) -> list[Symptom]:
-    """The symptoms of one table. Its usual form is read directly: at every start, tomllib would take far longer."""
-    found: list[Symptom] = []
-    at = 0
-    try:
-        while at < len(text):
-            if gap := _IGNORED.match(text, at):
-                at = gap.end()
-                continue
-            match = _ENTRY.match(text, at)
-            if match is None:
-                return parse_toml(text)
-            has = json.loads(match["has"])
-            quoted = match["double"]
-            regex = json.loads(quoted) if quoted else match["plain"] if match["quoted"] is None else match["quoted"]
-            found.append(Symptom(match["name"], (has,) if isinstance(has, str) else tuple(has), regex))
-            at = match.end()
-    except ValueError:
-        return parse_toml(text)
-    return found
-
-
-def parse_toml(text: str) -> list[Symptom]:
-    """The symptoms of one table in any form that TOML allows."""
-    found = []
-    for name, entry in tomllib.loads(text).items():
-        has = entry["has"]
-        found.append(Symptom(name, (has,) if isinstance(has, str) else tuple(has), entry.get("re")))
-    return found
-
-
 def table() -> tuple[Symptom, ...]:
     """All symptoms, from one TOML file per layer."""
     return tuple(symptom for path in sorted(TABLES.glob("*.toml")) for symptom in layer(path))
@@ -85,7 +46,11 @@ def printed() -> tuple[Symptom, ...]:
 @cache
 def layer(path: Path) -> tuple[Symptom, ...]:
     """The symptoms of one table."""
-    return tuple(parse(path.read_text("utf-8")))
+    return tuple(Symptom(name, _tuple(entry["has"]), entry.get("re")) for name, entry in read(path).items())
+
+
+def _tuple(has: str | list[str]) -> tuple[str, ...]:
+    return (has,) if isinstance(has, str) else tuple(has)
 
 
 def fold(text: bytes) -> bytes:

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import fields, replace
 from functools import cache
 from itertools import takewhile
 
 from ongpu.knowledge import _gpu_names as names
 from ongpu.knowledge._gpu_table import Architecture, Model, OpenModules, architecture, architectures, chip_capability, models
 from ongpu.knowledge._tables import table
+from ongpu.lazy import field_names, replace
 
 __all__ = [
     "Architecture",
@@ -97,7 +97,7 @@ def model(name: str) -> Model | None:
     if not fit or compute_capability(asked) is None:
         return None
     fit = [one for one in fit if not one.laptop] or fit
-    same = {f.name: getattr(fit[0], f.name) for f in fields(fit[0])}
+    same = {name: getattr(fit[0], name) for name in field_names(fit[0])}
     for key, value in same.items():
         if any(getattr(one, key) != value for one in fit):
             same[key] = None

@@ -2,13 +2,12 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
 from functools import cache
 from typing import Any
 
 from ongpu.knowledge._tables import table
 from ongpu.knowledge._versions import numbers
-from ongpu.lazy import dataclass
+from ongpu.lazy import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,11 @@
 """TensorFlow releases: CUDA, cuDNN, Python versions, and where the GPU works at all."""
 
 from collections.abc import Mapping
-from dataclasses import field
 from functools import cache
 
 from ongpu.knowledge._tables import table
 from ongpu.knowledge._versions import numbers
-from ongpu.lazy import dataclass
+from ongpu.lazy import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

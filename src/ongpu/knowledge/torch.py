@@ -1,13 +1,12 @@
 """PyTorch releases: builds, the GPUs a build carries code for, Python versions and companions. Tables and predicates only."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from functools import cache
 from types import MappingProxyType
 
 from ongpu.knowledge._tables import table
 from ongpu.knowledge._versions import capability_numbers, cuda_numbers, numbers
-from ongpu.lazy import dataclass
+from ongpu.lazy import dataclass, field
 
 COMPANIONS = ("torchvision", "torchaudio", "xformers")
 PLATFORMS = ("linux_x86_64", "linux_aarch64", "windows_x86_64", "windows_arm64", "macos_arm64", "macos_x86_64")

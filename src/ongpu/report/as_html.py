@@ -31,7 +31,7 @@ def render(report: Report, lang: str = "en", everything: bool = False) -> str:
         for link in chain(report, lang)
     )
     findings, harmless = shown(report, everything, live=True)
-    body = "".join(_finding(finding, report, lang) for finding in findings)
+    body = "".join(article(finding, report, lang) for finding in findings)
     if report.verdict in (Verdict.CLEAR, Verdict.UNKNOWN):
         body += f"<p>{escape(word(report.verdict.value, lang))}</p>"
     for outcome in report.unknown:
@@ -51,7 +51,8 @@ def render(report: Report, lang: str = "en", everything: bool = False) -> str:
     )
 
 
-def _finding(finding: Finding, report: Report, lang: str) -> str:
+def article(finding: Finding, report: Report, lang: str) -> str:
+    """One finding."""
     text, weight = finding.text(lang), finding.weight
     quotes = "\n".join(f"{r.source}:{r.line}  {r.quote}" for r in finding.refs)
     repairs = "\n".join(

@@ -31,7 +31,7 @@ def finding_dict(finding: Finding, report: Report, lang: str) -> dict[str, Any]:
 
 def facts_dict(report: Report) -> dict[str, Any]:
     """The facts by type, without empty fields and without the lines they came from."""
-    return {type(fact).__name__: _slim(asdict(fact)) for fact in report.facts if type(fact).__name__ != "Symptoms"}
+    return {type(fact).__name__: _slim(asdict(fact)) for fact in report.facts if type(fact).__name__ not in ("Symptoms", "Program")}
 
 
 def _slim(value: Any) -> Any:

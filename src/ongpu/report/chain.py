@@ -1,7 +1,5 @@
 """The chain from hardware to system: what holds, and where it breaks first."""
 
-from dataclasses import dataclass
-
 from ongpu.facts.container import Container
 from ongpu.facts.driver import Driver
 from ongpu.facts.environment import Machine, Variables
@@ -9,6 +7,7 @@ from ongpu.facts.framework import Jax, OnnxRuntime, Packages, Python, TensorFlow
 from ongpu.facts.hardware import Gpus, Pci
 from ongpu.facts.libraries import Loader, Toolkit
 from ongpu.facts.system import Processes
+from ongpu.lazy import dataclass
 from ongpu.model import Certainty, Layer, Report, Severity, Verdict
 from ongpu.report.words import bracketed
 

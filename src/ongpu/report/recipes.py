@@ -2,7 +2,6 @@
 
 import shlex
 import string
-import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from ongpu.facts.container import Container
 from ongpu.facts.environment import Machine
 from ongpu.facts.framework import Packages, Python
+from ongpu.knowledge._tables import read
 from ongpu.model import Command, Finding, Report, Risk
 from ongpu.report import choice
 
@@ -24,25 +24,10 @@ FAMILY = {
 }
 
 
+@cache
 def table() -> Mapping[str, Any]:
     """All recipes, from one TOML file per layer."""
-    return {name: entry for text in _texts() for name, entry in _parsed(text).items()}
-
-
-def recipe_of(name: str) -> Mapping[str, Any]:
-    """One recipe; only the table that holds it is parsed (start-up time)."""
-    found: Mapping[str, Any] = next(_parsed(text)[name] for text in reversed(_texts()) if f"[{name}." in text or f"[{name}]" in text)
-    return found
-
-
-@cache
-def _texts() -> tuple[str, ...]:
-    return tuple(path.read_text("utf-8") for path in sorted(TABLES.glob("*.toml")))
-
-
-@cache
-def _parsed(text: str) -> dict[str, Any]:
-    return tomllib.loads(text)
+    return {name: entry for path in sorted(TABLES.glob("*.toml")) for name, entry in read(path).items()}
 
 
 def platforms(report: Report) -> tuple[str, ...]:
@@ -64,7 +49,7 @@ def commands(finding: Finding, report: Report, lang: str = "en") -> list[Command
     here = platforms(report)
     found: list[Command] = []
     for fix in finding.fixes:
-        recipe = recipe_of(fix.recipe)
+        recipe = table()[fix.recipe]
         values = {name: str(value) for name, value in {**finding.values, **fix.values}.items() if value not in (None, "", "?")}
         undo = recipe.get("undo", {}).get(lang, "")
         values |= _picked(recipe["command"], values, report)

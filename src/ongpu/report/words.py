@@ -38,6 +38,9 @@ _WORDS = {
 _BECAUSE = (
     ("nothing in it was recognised", "没有认出任何内容"), ("what the exception means", "这个异常的含义"), ("not found", "不存在"),
     ("denied", "没有权限"), ("timed out after", "超时："), ("no Python interpreter was found on PATH", "PATH 中找不到 Python 解释器"),
+    ("only PyTorch objects are looked at; this one is: ", "只检查 PyTorch 对象；这个属于："),
+    ("whether this process sees a GPU; the model is on the CPU", "本进程能否看到 GPU；模型在 CPU 上"),
+    ("whether the model will reach a GPU: it is on the CPU, and this process sees no GPU", "模型会不会到 GPU 上：它在 CPU，而本进程看不到 GPU"),
 )  # fmt: skip
 _LAYERS = {
     Layer.HARDWARE: ("hardware", "硬件"), Layer.DRIVER: ("driver", "驱动"), Layer.LIBRARIES: ("libraries", "CUDA 库"),

@@ -2,11 +2,10 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ongpu.facts.framework import Jax, OnnxRuntime, Python, TensorFlow, Torch
 from ongpu.facts.hardware import Gpus
-from ongpu.lazy import lazy
+from ongpu.lazy import dataclass, lazy
 from ongpu.model import Fact
 
 _BOOL = r"\b(?P<v>True|False)\b"

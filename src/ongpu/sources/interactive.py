@@ -2,11 +2,10 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from ongpu.facts.framework import Jax, OnnxRuntime, Python, TensorFlow, Torch
 from ongpu.facts.hardware import Gpus
-from ongpu.lazy import lazy
+from ongpu.lazy import lazy, replace
 from ongpu.model import Evidence, Fact, Ref, Source
 from ongpu.sources.answers import ASKS, SAID, Ask
 

@@ -2,10 +2,9 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from ongpu.facts.hardware import Pci, PciDevice
-from ongpu.lazy import lazy
+from ongpu.lazy import lazy, replace
 from ongpu.model import Evidence, Fact, Source
 
 _DEVICE = lazy(

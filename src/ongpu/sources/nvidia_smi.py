@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from ongpu.facts.driver import Driver
 from ongpu.facts.hardware import Gpu, Gpus
 from ongpu.facts.system import Process, Processes
-from ongpu.lazy import lazy
+from ongpu.lazy import lazy, replace
 from ongpu.model import Evidence, Fact, Ref, Source
 from ongpu.sources import nvidia_smi_csv
 

@@ -3,10 +3,9 @@
 import math
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from ongpu.facts.code import Oom, OutOfMemory
-from ongpu.lazy import lazy
+from ongpu.lazy import lazy, replace
 from ongpu.model import Evidence, Fact, Source
 
 MAX_ERRORS = 30

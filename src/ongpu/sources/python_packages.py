@@ -2,11 +2,10 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from ongpu.facts.framework import Jax, OnnxRuntime, Package, Packages, TensorFlow, Torch
 from ongpu.knowledge.torch import default_build
-from ongpu.lazy import lazy
+from ongpu.lazy import lazy, replace
 from ongpu.model import Evidence, Fact, Source
 
 # Packages that are recognised in prose and with one space; all others need a table or "==".

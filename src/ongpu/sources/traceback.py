@@ -2,10 +2,9 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
 from ongpu.facts.code import Frame, Raised, Traceback
-from ongpu.lazy import lazy
+from ongpu.lazy import dataclass, field, lazy
 from ongpu.model import Evidence, Fact, Ref, Source
 
 MAX_RAISED = 40

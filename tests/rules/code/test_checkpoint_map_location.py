@@ -1,5 +1,5 @@
 import pytest
-from asking import slugs
+from asking import linted, slugs
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,73 @@ def test_found(text: str) -> None:
 )
 def test_neighbours(text: str) -> None:
     assert "checkpoint-map-location" not in slugs(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+import os
+import torch.distributed as dist
+dist.init_process_group("nccl")
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+model = nn.Linear(4, 2).cuda()
+model.load_state_dict(torch.load("last.pt"))
+torch.save(model.state_dict(), "last.pt")
+""",
+    ],
+)
+def test_found_in_source(text: str) -> None:
+    assert "checkpoint-map-location" in linted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(4, 2).to(device)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+model.load_state_dict(torch.load("a.pt", map_location="cpu"))
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(4, 2).to(device)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+model.load_state_dict(torch.load("a.pt", device))
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+x = torch.load("a.pt")
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+class Pictures(Dataset):
+    def __len__(self):
+        return 100
+
+    def __getitem__(self, i):
+        return torch.load(str(i)), i
+
+loader = DataLoader(Pictures(), 8)
+""",
+    ],
+)
+def test_neighbours_in_source(text: str) -> None:
+    assert "checkpoint-map-location" not in linted(text)

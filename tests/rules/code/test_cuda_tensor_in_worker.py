@@ -1,5 +1,5 @@
 import pytest
-from asking import slugs
+from asking import linted, slugs
 
 
 @pytest.mark.parametrize(
@@ -20,3 +20,109 @@ from asking import slugs
 )
 def test_found(text: str) -> None:
     assert slugs(text)[0] == "cuda-tensor-in-worker"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+class Pictures(Dataset):
+    def __len__(self):
+        return 100
+
+    def __getitem__(self, i):
+        return torch.ones(3).cuda(), i
+
+loader = DataLoader(Pictures(), 8, num_workers=4)
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+class Pictures(Dataset):
+    def __len__(self):
+        return 100
+
+    def __getitem__(self, i):
+        return torch.ones(3).to(device), i
+
+loader = DataLoader(Pictures(), batch_size=8, num_workers=2, pin_memory=True)
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+class Pictures(Dataset):
+    def __len__(self):
+        return 100
+
+    def __getitem__(self, i):
+        return torch.ones(3), i
+
+def collate(batch):
+    return torch.stack([x for x, _ in batch]).to(device)
+
+loader = DataLoader(Pictures(), 8, num_workers=4, collate_fn=collate)
+""",
+    ],
+)
+def test_found_in_source(text: str) -> None:
+    assert "cuda-tensor-in-worker" in linted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+class Pictures(Dataset):
+    def __len__(self):
+        return 100
+
+    def __getitem__(self, i):
+        return torch.ones(3).cuda(), i
+
+loader = DataLoader(Pictures(), 8, num_workers=0)
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+class Pictures(Dataset):
+    def __len__(self):
+        return 100
+
+    def __getitem__(self, i):
+        return torch.ones(3), i
+
+for x, i in DataLoader(Pictures(), 8, num_workers=4):
+    x.cuda()
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+class Pictures(Dataset):
+    def __len__(self):
+        return 100
+
+    def __getitem__(self, i):
+        return torch.ones(3).cuda(), i
+
+loader = DataLoader(Pictures(), 8)
+""",
+    ],
+)
+def test_neighbours_in_source(text: str) -> None:
+    assert "cuda-tensor-in-worker" not in linted(text)

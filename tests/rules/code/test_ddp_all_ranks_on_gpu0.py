@@ -1,5 +1,6 @@
 import pytest
-from asking import slugs
+from asking import linted, slugs
+from parts.dryruns import slugs as run_slugs
 
 
 @pytest.mark.parametrize(
@@ -10,3 +11,98 @@ from asking import slugs
 )
 def test_found(text: str) -> None:
     assert slugs(text)[0] == "ddp-all-ranks-on-gpu0"
+
+
+@pytest.mark.parametrize(("devices", "found"), [(["cuda:0", "cuda:0"], True), (["cuda:0", "cuda:1"], False), (["cuda:0", None], False)])
+def test_a_dry_run_of_several_ranks(devices: list[str | None], found: bool) -> None:
+    ranks = [{"rank": n, "device": device, "outcome": "stopped", "peak_reserved": 1 << 30} for n, device in enumerate(devices)]
+    assert run_slugs(ranks=ranks) == (["ddp-all-ranks-on-gpu0"] if found else [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+import os
+import torch.distributed as dist
+dist.init_process_group("nccl")
+model = nn.parallel.DistributedDataParallel(nn.Linear(4, 2).cuda())
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+import os
+import torch.distributed as dist
+dist.init_process_group()
+model = nn.Linear(4, 2).to("cuda:0")
+model = nn.parallel.DistributedDataParallel(model, device_ids=[0])
+""",
+    ],
+)
+def test_found_in_source(text: str) -> None:
+    assert "ddp-all-ranks-on-gpu0" in linted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+import os
+import torch.distributed as dist
+dist.init_process_group("nccl")
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+model = nn.parallel.DistributedDataParallel(nn.Linear(4, 2).cuda())
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+import os
+import torch.distributed as dist
+dist.init_process_group("gloo")
+model = nn.Linear(4, 2).cuda()
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+import os
+import torch.distributed as dist
+dist.init_process_group("nccl")
+rank = int(os.environ["LOCAL_RANK"])
+model = nn.Linear(4, 2).to(rank)
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+import os
+import torch.distributed as dist
+dist.init_process_group("nccl")
+rank = dist.get_rank()
+model = nn.Linear(4, 2).to(f"cuda:{rank}")
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(4, 2).cuda()
+""",
+    ],
+)
+def test_neighbours_in_source(text: str) -> None:
+    assert "ddp-all-ranks-on-gpu0" not in linted(text)

@@ -1,5 +1,5 @@
 import pytest
-from asking import slugs
+from asking import linted, slugs
 
 
 @pytest.mark.parametrize(
@@ -13,3 +13,76 @@ from asking import slugs
 )
 def test_found(text: str) -> None:
     assert slugs(text)[0] == "default-device-cuda"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+torch.set_default_device("cuda")
+loader = DataLoader([], 2, shuffle=True)
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+torch.set_default_tensor_type("torch.cuda.FloatTensor")
+parts = torch.utils.data.random_split([], [1, 2])
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+torch.set_default_device(device)
+loader = DataLoader([], 2, True)
+""",
+    ],
+)
+def test_found_in_source(text: str) -> None:
+    assert "default-device-cuda" in linted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+torch.set_default_device("cuda")
+loader = DataLoader([], 2, shuffle=True, generator=torch.Generator(device="cuda"))
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+torch.set_default_device("cuda")
+loader = DataLoader([], 2)
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+torch.set_default_device("cpu")
+loader = DataLoader([], 2, shuffle=True)
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+loader = DataLoader([], 2, shuffle=True)
+""",
+    ],
+)
+def test_neighbours_in_source(text: str) -> None:
+    assert "default-device-cuda" not in linted(text)

@@ -1,5 +1,6 @@
 import pytest
-from asking import slugs
+from asking import explain, slugs
+from parts.dryruns import LOSS, error, judged
 
 
 @pytest.mark.parametrize(
@@ -31,3 +32,25 @@ def test_found(text: str) -> None:
 )
 def test_neighbours(text: str) -> None:
     assert "device-side-assert" not in slugs(text)
+
+
+def test_a_dry_run_with_labels_out_of_range() -> None:
+    index = {"place": LOSS, "op": "nll_loss", "low": 1, "high": 10, "allowed": [0, 9], "count": 1}
+    told = error("cuda", "CUDA error: device-side assert triggered", place=LOSS)
+    report = judged(outcome="error", error=told, indices=[index])
+    assert [f.slug for f in report.findings] == ["device-side-assert"]
+    assert "from 1 to 10; only 0 to 9" in report.findings[0].text("en").title
+
+
+def test_with_launch_blocking_the_line_is_the_guilty_one() -> None:
+    text = (
+        "Traceback (most recent call last):\n"
+        '  File "train.py", line 31, in <module>\n'
+        "    loss = criterion(out, labels)\n"
+        "RuntimeError: CUDA error: device-side assert triggered\n"
+    )
+    (finding,) = [f for f in explain("$ CUDA_LAUNCH_BLOCKING=1 python train.py\n" + text).findings if f.slug == "device-side-assert"]
+    assert "the line of the traceback is the guilty one: loss = criterion(out, labels)" in finding.text("en").why
+    assert finding.fixes == ()
+    (finding,) = [f for f in explain(text).findings if f.slug == "device-side-assert"]
+    assert "in an unrelated line (loss = criterion(out, labels))" in finding.text("en").why

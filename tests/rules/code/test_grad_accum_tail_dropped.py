@@ -1,5 +1,7 @@
 import pytest
-from asking import slugs
+from asking import linted, slugs
+from parts.dryruns import LOSS, STEP
+from parts.dryruns import slugs as run_slugs
 
 
 @pytest.mark.parametrize(
@@ -26,3 +28,143 @@ def test_found(text: str) -> None:
 )
 def test_neighbours(text: str) -> None:
     assert "grad-accum-tail-dropped" not in slugs(text)
+
+
+@pytest.mark.parametrize(("dropped", "every", "found"), [(1, 3, True), (0, 3, False), (None, 3, False), (1, 1, False)])
+def test_a_dry_run_that_reached_the_end(dropped: int | None, every: int, found: bool) -> None:
+    windows = [{"backwards": every, "scaled": True, "backward_place": LOSS, "step_place": STEP}]
+    told = {"windows": windows, "every": every, "dropped": dropped, "scaled": True, "loader_batches": 7}
+    assert run_slugs(outcome="finished", accumulation=told) == (["grad-accum-tail-dropped"] if found else [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(4, 2).to(device)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for i, (x, y) in enumerate(DataLoader([], 2)):
+    loss = nn.functional.cross_entropy(model(x.to(device)), y.to(device)) / 4
+    loss.backward()
+    if (i + 1) % 4 == 0:
+        opt.step()
+        opt.zero_grad()
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(4, 2).to(device)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for i, (x, y) in enumerate(DataLoader([], 2)):
+    loss = nn.functional.cross_entropy(model(x.to(device)), y.to(device)) / n
+    loss.backward()
+    if not (i + 1) % n:
+        opt.step()
+        opt.zero_grad()
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(4, 2).to(device)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for i, (x, y) in enumerate(DataLoader([], 2)):
+        loss = nn.functional.cross_entropy(model(x.to(device)), y.to(device))
+        loss.backward()
+        if i % args.accum == args.accum - 1:
+            opt.step()
+            opt.zero_grad()
+
+""",
+    ],
+)
+def test_found_in_source(text: str) -> None:
+    assert "grad-accum-tail-dropped" in linted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(4, 2).to(device)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for i, (x, y) in enumerate(DataLoader([], 2)):
+    loss = nn.functional.cross_entropy(model(x.to(device)), y.to(device)) / 4
+    loss.backward()
+    if (i + 1) % 4 == 0 or i + 1 == len(loader):
+        opt.step()
+        opt.zero_grad()
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(4, 2).to(device)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for i, (x, y) in enumerate(DataLoader([], 2)):
+    loss = nn.functional.cross_entropy(model(x.to(device)), y.to(device)) / 4
+    loss.backward()
+    if (i + 1) % 4 == 0:
+        opt.step()
+        opt.zero_grad()
+opt.step()
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(4, 2).to(device)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for i, (x, y) in enumerate(DataLoader([], 2)):
+    loss = nn.functional.cross_entropy(model(x.to(device)), y.to(device)) / 4
+    loss.backward()
+    if i > 0:
+        opt.step()
+        opt.zero_grad()
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(4, 2).to(device)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(100):
+    for micro in range(4):
+        (model(torch.ones(2, 4, device=device)).mean() / 4).backward()
+    opt.step()
+""",
+        """\
+from accelerate import Accelerator
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+accelerator = Accelerator(gradient_accumulation_steps=4)
+model = nn.Linear(4, 2).to(device)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for i, (x, y) in enumerate(DataLoader([], 2)):
+    loss = nn.functional.cross_entropy(model(x.to(device)), y.to(device))
+    loss.backward()
+    if (i + 1) % 4 == 0:
+        opt.step()
+        opt.zero_grad()
+""",
+    ],
+)
+def test_neighbours_in_source(text: str) -> None:
+    assert "grad-accum-tail-dropped" not in linted(text)

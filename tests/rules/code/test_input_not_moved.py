@@ -1,5 +1,8 @@
+
 import pytest
-from asking import slugs
+from asking import lint, linted, slugs
+
+from ongpu.model import Severity
 
 
 @pytest.mark.parametrize(
@@ -39,3 +42,51 @@ def test_found(text: str) -> None:
 )
 def test_neighbours(text: str) -> None:
     assert "input-not-moved" not in slugs(text)
+
+
+HEAD = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(4, 2).to(device)
+loader = DataLoader(TensorDataset(torch.rand(8, 4), torch.rand(8)), batch_size=2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("for x, y in loader:\n    model(x)", 9),
+        ("for i, (x, y) in enumerate(loader):\n    y = y.to(device)\n    model(x)", 10),
+        ("for batch in loader:\n    model(batch[0])", 9),
+        ("def train(net, data):\n    for x, y in data:\n        net(x)\ntrain(model, loader)", 10),
+        ("for x, y in loader:\n    x = x.to(device)\n    loss = nn.functional.cross_entropy(model(x), y)", 10),
+        ("crit = nn.CrossEntropyLoss()\nfor x, y in loader:\n    x = x.to(device)\n    loss = crit(model(x), y)", 11),
+    ],
+)
+def test_found_in_source(text: str, line: int) -> None:
+    (finding,) = [f for f in lint(HEAD + text).findings if f.weight > Severity.NOTE and f.slug == "input-not-moved"]
+    assert finding.refs[0].line == line
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "for x, y in loader:\n    model(x.to(device))",
+        "for x, y in loader:\n    x, y = x.to(device), y.to(device)\n    nn.functional.cross_entropy(model(x), y)",
+        "for batch in loader:\n    x, y = [t.to(device) for t in batch]\n    model(x)",
+        "for batch in loader:\n    batch = {k: v.to(device) for k, v in batch.items()}\n    model(batch['x'])",
+        "for batch in loader:\n    batch = tuple(t.to(device) for t in batch)\n    model(batch[0])",
+        "def move(b):\n    return [t.cuda() for t in b]\nfor batch in loader:\n    x, y = move(batch)\n    model(x)",
+        "for x, y in DataLoader(data, collate_fn=to_gpu):\n    model(x)",
+        "for x, y in Prefetcher(loader):\n    model(x)",
+        "net = nn.DataParallel(model)\nfor x, y in loader:\n    net(x)",
+        "for batch in loader:\n    batch['x'] = batch['x'].to(device)\n    model(batch['x'])",
+        "model = model.cpu()\nfor x, y in loader:\n    model(x)",
+        "from accelerate import Accelerator\nmodel, loader = Accelerator().prepare(model, loader)\nfor x, y in loader:\n    model(x)",
+        "x = torch.rand(8, 4, device=device)\nfor a, in DataLoader(TensorDataset(x), batch_size=2):\n    model(a)",
+    ],
+)
+def test_neighbours_in_source(text: str) -> None:
+    assert "input-not-moved" not in linted(HEAD + text)

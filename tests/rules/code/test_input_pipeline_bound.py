@@ -1,5 +1,8 @@
 import pytest
-from asking import slugs
+from asking import explain_files, found, slugs
+from parts import profiles
+
+from ongpu.model import Certainty, Severity, Verdict
 
 
 @pytest.mark.parametrize(
@@ -25,3 +28,37 @@ def test_found(text: str) -> None:
 )
 def test_neighbours(text: str) -> None:
     assert "input-pipeline-bound" not in slugs(text)
+
+
+def test_a_trace_whose_gpu_waits_for_the_loader() -> None:
+    finding = found("input-pipeline-bound", profiles.text(profiles.kineto(load=20_000)))
+    assert finding
+    assert (finding.variant, finding.certainty, finding.weight) == ("trace", Certainty.CERTAIN, Severity.WARNING)
+    assert finding.values["share"] == "73"
+    assert 72 <= float(str(finding.values["most"])) <= 74
+
+
+def test_only_the_first_batch_is_slow_in_a_trace() -> None:
+    trace = profiles.kineto(steps=8, load=2000)
+    waits = [event for event in trace["traceEvents"] if "DataLoader" in event["name"]]
+    for event in waits[1:]:
+        trace["traceEvents"].remove(event)
+    waits[0]["ts"], waits[0]["dur"] = waits[0]["ts"] - 30_000, 32_000.0
+    finding = found("input-pipeline-bound", profiles.text(trace))
+    assert finding is None or finding.weight is Severity.NOTE
+
+
+def test_copies_from_pageable_memory_in_a_trace() -> None:
+    trace = profiles.kineto(names=("Memcpy HtoD (Pageable -> Device)", profiles.HMMA, profiles.HMMA))
+    for event in trace["traceEvents"]:
+        if event["name"].startswith("Memcpy"):
+            event["cat"] = "gpu_memcpy"
+    finding = found("input-pipeline-bound", profiles.text(trace))
+    assert finding
+    assert (finding.variant, finding.values["share"]) == ("pageable", "33")
+
+
+def test_a_trace_whose_loading_is_hidden_is_clear() -> None:
+    trace = profiles.text(profiles.kineto(steps=30, load=2000))
+    assert found("input-pipeline-bound", trace) is None
+    assert explain_files(trace).verdict is Verdict.CLEAR

@@ -1,5 +1,10 @@
+# ruff: noqa: E501  (programs stand on one line each)
 import pytest
-from asking import slugs
+from asking import lint, linted, slugs
+from parts.dryruns import CALL, judged
+from parts.dryruns import slugs as run_slugs
+
+from ongpu.model import Severity, Verdict
 
 
 @pytest.mark.parametrize(
@@ -34,3 +39,89 @@ def test_found(text: str) -> None:
 )
 def test_neighbours(text: str) -> None:
     assert "model-not-moved" not in slugs(text)
+
+
+HEAD = """
+import torch
+from torch import nn
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 2)
+    def forward(self, x):
+        return self.fc(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("model = Net()\nmodel(torch.rand(1, 4).to(device))", 12),
+        ("model = nn.Sequential(nn.Linear(4, 2), nn.ReLU())\nx = torch.rand(1, 4, device='cuda')\nmodel(x)", 13),
+        ("def run(net, x):\n    return net(x)\nrun(Net(), torch.rand(1, 4).cuda())", 12),
+        ("model = Net().to(device)\nmodel.fc = nn.Linear(4, 3)\nmodel(torch.rand(1, 4).to(device))", 12),
+        (
+            "model = Net()\nopt = torch.optim.SGD(model.parameters())\nfor x, y in torch.utils.data.DataLoader([], 2):\n"
+            "    loss = (model(x) - y).sum()\n    loss.backward()\n    opt.step()",
+            14,
+        ),
+        (
+            "class Trainer:\n    def __init__(self, model):\n        self.model = model\n    def fit(self, x):\n        self.model(x)\n"
+            "Trainer(Net()).fit(torch.rand(1, 4).cuda())",
+            15,
+        ),
+    ],
+)
+def test_found_in_source(text: str, line: int) -> None:
+    (finding,) = [f for f in lint(HEAD + text).findings if f.slug == "model-not-moved"]
+    assert (finding.weight, finding.refs[0].line) == (Severity.ERROR, line)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "model = Net().to(device)\nmodel(torch.rand(1, 4).to(device))",
+        "model = Net()\nif torch.cuda.is_available():\n    model.cuda()\nmodel(torch.rand(1, 4).to(device))",
+        "model = Net()\nprepare(model)\nmodel(torch.rand(1, 4).to(device))",
+        "model = Net()\nfor m in [model, Net()]:\n    m.to(device)\nmodel(torch.rand(1, 4).to(device))",
+        "model = Net().to(device)\nmodel.fc = nn.Linear(4, 3)\nmodel.to(device)\nmodel(torch.rand(1, 4).to(device))",
+        "model = Net().to(device)\nmodel.fc = nn.Linear(4, 3).to(device)\nmodel(torch.rand(1, 4).to(device))",
+        "from accelerate import Accelerator\nmodel = Accelerator().prepare(Net())\nmodel(torch.rand(1, 4).to(device))",
+        "loss = nn.CrossEntropyLoss()\nloss(torch.rand(1, 4).to(device), torch.rand(1, 4).to(device))",
+        "def build():\n    return Net().to(device)\nbuild()(torch.rand(1, 4).to(device))",
+        "torch.set_default_device('cuda')\nNet()(torch.rand(1, 4))",
+        "with torch.device('cuda'):\n    model = Net()\nmodel(torch.rand(1, 4, device='cuda'))",
+        "model = Net()\nmodel(torch.rand(1, 4))",
+        "from elsewhere import Model\nmodel = Model()\nmodel(torch.rand(1, 4).to(device))",
+    ],
+)
+def test_neighbours_in_source(text: str) -> None:
+    assert "model-not-moved" not in linted(HEAD + text)
+
+
+def test_a_model_of_another_file() -> None:
+    other = "from torch import nn\nclass Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.a = nn.Linear(1, 1)\n"
+    text = "import torch\nfrom model import Net\nnet = Net()\nnet(torch.rand(1, 1).cuda())"
+    assert "model-not-moved" in linted(text, model=other)
+    assert "model-not-moved" not in linted(text)
+
+
+def test_a_dry_run_that_never_used_the_gpu() -> None:
+    devices = {"ops": {"cpu": 900}, "flop": {"cpu": 5e10}, "by_line": [{"place": CALL, "device": "cpu", "ops": 9, "flop": 5e10}]}
+    report = judged(devices=devices, memory={})
+    assert [f.slug for f in report.findings] == ["model-not-moved"]
+    assert report.findings[0].refs[0].line == CALL["line"]
+
+
+def test_a_dry_run_of_which_a_heavy_part_ran_on_the_cpu() -> None:
+    devices = {"ops": {"cuda": 900, "cpu": 90}, "flop": {"cuda": 1e11, "cpu": 5e10}}
+    assert run_slugs(devices=devices) == ["model-not-moved"]
+    assert run_slugs(devices={**devices, "flop": {"cuda": 1e14, "cpu": 5e9}}) == []
+
+
+def test_a_dry_run_that_could_not_be_followed_is_unknown_not_clear() -> None:
+    report = judged(outcome="unsupported", unsupported=[{"op": "my::op", "why": "no fake kernel", "went_on": False}])
+    assert report.verdict is Verdict.UNKNOWN
+    assert "my::op" in report.unknown[0].because
+    assert judged().verdict is Verdict.CLEAR

@@ -1,5 +1,5 @@
 import pytest
-from asking import slugs
+from asking import linted, slugs
 
 
 @pytest.mark.parametrize(
@@ -16,3 +16,168 @@ from asking import slugs
 )
 def test_found(text: str) -> None:
     assert slugs(text)[0] == "module-not-registered"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.layers = [nn.Linear(4, 4) for _ in range(3)]
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+net = Net().to(device)
+net(torch.ones(2, 4, device=device))
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.layers = []
+        for _ in range(3):
+            self.layers.append(nn.Linear(4, 4))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+net = Net().to(device)
+net(torch.ones(2, 4, device=device))
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.heads = {"a": nn.Linear(4, 2), "b": nn.Linear(4, 3)}
+
+    def forward(self, x):
+        return self.heads["a"](x)
+
+net = Net().to(device)
+net(torch.ones(2, 4, device=device))
+""",
+    ],
+)
+def test_found_in_source(text: str) -> None:
+    assert "module-not-registered" in linted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(3)])
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+net = Net().to(device)
+net(torch.ones(2, 4, device=device))
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        layers = [nn.Linear(4, 4) for _ in range(3)]
+        self.body = nn.Sequential(*layers)
+
+    def forward(self, x):
+        return self.body(x)
+
+net = Net().to(device)
+net(torch.ones(2, 4, device=device))
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.sizes = [4, 4]
+
+    def forward(self, x):
+        return self.fc(x)
+
+net = Net().to(device)
+net(torch.ones(2, 4, device=device))
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.acts = [nn.ReLU(), nn.GELU()]
+
+    def forward(self, x):
+        return self.acts[0](x)
+
+net = Net().to(device)
+net(torch.ones(2, 4, device=device))
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.layers = [nn.Linear(4, 4)]
+        for i, l in enumerate(self.layers):
+            self.add_module(str(i), l)
+
+    def forward(self, x):
+        return self.layers[0](x)
+
+net = Net().to(device)
+net(torch.ones(2, 4, device=device))
+""",
+    ],
+)
+def test_neighbours_in_source(text: str) -> None:
+    assert "module-not-registered" not in linted(text)

@@ -1,5 +1,6 @@
 import pytest
 from asking import slugs
+from parts.dryruns import CALL, judged
 
 
 @pytest.mark.parametrize(
@@ -32,3 +33,10 @@ def test_found(text: str) -> None:
 )
 def test_neighbours(text: str) -> None:
     assert "nccl-timeout" not in slugs(text)
+
+
+def test_a_dry_run_whose_ranks_differ_in_a_collective() -> None:
+    call = {"op": "all_reduce", "shape": [3], "dtype": "float32", "place": CALL}
+    report = judged(mismatches=[{"index": 7, "ranks": {"0": call, "1": None}}])
+    assert [f.slug for f in report.findings] == ["nccl-timeout"]
+    assert "number 7 is rank 0: all_reduce [3], rank 1: -" in report.findings[0].text("en").title

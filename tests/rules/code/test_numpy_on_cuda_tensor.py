@@ -1,5 +1,5 @@
 import pytest
-from asking import slugs
+from asking import linted, slugs
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,74 @@ def test_found(text: str) -> None:
 )
 def test_neighbours(text: str) -> None:
     assert "numpy-on-cuda-tensor" not in slugs(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+x = torch.ones(3, device="cuda")
+print(x.numpy())
+""",
+        """\
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(4, 2).to(device)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+print(np.mean(model(torch.ones(2, 4, device=device))))
+""",
+    ],
+)
+def test_found_in_source(text: str) -> None:
+    assert "numpy-on-cuda-tensor" in linted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """\
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(4, 2).to(device)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+print(model(torch.ones(2, 4, device=device)).detach().cpu().numpy())
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+x = torch.ones(3)
+print(x.numpy())
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+x = torch.ones(3, device="cuda")
+print(x.numpy(force=True))
+""",
+        """\
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+x = torch.ones(3, device="cuda")
+print(np.mean(x.tolist()))
+""",
+    ],
+)
+def test_neighbours_in_source(text: str) -> None:
+    assert "numpy-on-cuda-tensor" not in linted(text)

@@ -1,5 +1,10 @@
 import pytest
-from asking import slugs
+from asking import explain_files, slugs
+from parts import profiles
+from parts.dryruns import GIB, full
+from parts.dryruns import slugs as run_slugs
+
+from ongpu.model import Severity
 
 
 @pytest.mark.parametrize(
@@ -32,3 +37,14 @@ def test_found(text: str) -> None:
 )
 def test_neighbours(text: str) -> None:
     assert "oom-batch-too-large" not in slugs(text)
+
+
+def test_a_snapshot_of_memory_that_is_really_in_use() -> None:
+    report = explain_files(profiles.pickled(profiles.snapshot(oom=5 << 30)))
+    assert [f.slug for f in report.findings if f.weight > Severity.NOTE] == ["oom-batch-too-large"]
+    assert report.findings[0].values["free"] == "100.0 MiB"
+    assert "project/train.py:30 forward" in str(report.findings[0].values["owners"])
+
+
+def test_a_dry_run_whose_activations_fill_the_card() -> None:
+    assert run_slugs(**full("forward", weight=GIB, activation=20 * GIB)) == ["oom-batch-too-large"]

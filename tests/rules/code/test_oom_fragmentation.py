@@ -1,5 +1,10 @@
 import pytest
-from asking import slugs
+from asking import found, slugs
+from parts import profiles
+from parts.dryruns import GIB, full
+from parts.dryruns import slugs as run_slugs
+
+from ongpu.model import Certainty
 
 
 @pytest.mark.parametrize(
@@ -26,3 +31,20 @@ def test_found(text: str) -> None:
 )
 def test_neighbours(text: str) -> None:
     assert "oom-fragmentation" not in slugs(text)
+
+
+def test_a_snapshot_with_room_in_pieces_only() -> None:
+    finding = found("oom-fragmentation", profiles.pickled(profiles.snapshot(oom=50 << 20, scattered=True)))
+    assert finding
+    assert (finding.variant, finding.values["wanted"], finding.values["largest"]) == ("snapshot", "50.0 MiB", "2.0 MiB")
+    assert finding.certainty is Certainty.CERTAIN
+
+
+def test_a_snapshot_with_less_room_than_was_asked_for_is_not_scattered() -> None:
+    assert found("oom-fragmentation", profiles.pickled(profiles.snapshot(oom=5 << 30, scattered=True))) is None
+
+
+def test_a_dry_run_whose_reserve_is_in_pieces() -> None:
+    changes = full("forward", weight=GIB, activation=13 * GIB)
+    changes["memory"].update(peak_reserved=23 * GIB, fragmentation=0.39)
+    assert run_slugs(**changes) == ["oom-fragmentation"]

@@ -1,5 +1,7 @@
 import pytest
 from asking import slugs
+from parts.dryruns import GIB, full
+from parts.dryruns import slugs as run_slugs
 
 
 @pytest.mark.parametrize(
@@ -29,3 +31,12 @@ from asking import slugs
 )
 def test_found(text: str) -> None:
     assert slugs(text)[0] == "oom-model-too-large"
+
+
+def test_a_dry_run_whose_weights_gradients_and_states_fill_the_card() -> None:
+    assert run_slugs(**full("optimizer", weight=7 * GIB, gradient=7 * GIB, optimizer_state=8 * GIB)) == ["oom-model-too-large"]
+
+
+def test_a_dry_run_in_which_adams_states_will_not_fit() -> None:
+    """6 GiB of weights need 24 GiB with gradients and two states, though the forward pass ran out first."""
+    assert run_slugs(**full("forward", weight=6 * GIB, activation=17 * GIB)) == ["oom-model-too-large"]

@@ -1,5 +1,5 @@
 import pytest
-from asking import slugs
+from asking import linted, slugs
 
 
 @pytest.mark.parametrize(
@@ -16,3 +16,88 @@ from asking import slugs
 )
 def test_found(text: str) -> None:
     assert slugs(text)[0] == "oom-outputs-kept-on-gpu"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(4, 2).to(device)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+outs = []
+model.eval()
+with torch.no_grad():
+    for x, y in DataLoader([], 2):
+        outs.append(model(x.to(device)))
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(4, 2).to(device)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+@torch.no_grad()
+def predict(net, loader):
+    net.eval()
+    found = []
+    for batch in loader:
+        out = net(batch.to(device))
+        found.append(out.softmax(-1))
+    return torch.cat(found)
+
+predict(model, DataLoader([], 2))
+""",
+    ],
+)
+def test_found_in_source(text: str) -> None:
+    assert "oom-outputs-kept-on-gpu" in linted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(4, 2).to(device)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+outs = []
+with torch.no_grad():
+    for x, y in DataLoader([], 2):
+        outs.append(model(x.to(device)).cpu())
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(4, 2).to(device)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+outs = []
+with torch.no_grad():
+    for x, y in DataLoader([], 2):
+        outs.append(model(x.to(device)).mean().item())
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(4, 2).to(device)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+outs = []
+with torch.no_grad():
+    for x, y in DataLoader([], 2):
+        outs.append(model(x.to(device)).mean())
+""",
+    ],
+)
+def test_neighbours_in_source(text: str) -> None:
+    assert "oom-outputs-kept-on-gpu" not in linted(text)

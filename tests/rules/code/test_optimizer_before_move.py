@@ -1,5 +1,5 @@
 import pytest
-from asking import slugs
+from asking import linted, slugs
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,76 @@ def test_shown_devices() -> None:
     shown = "state device before setup: cpu\nfabric device: cuda:0\nstate device after setup: cpu\n"
     assert slugs(shown)[0] == "optimizer-before-move"
     assert "optimizer-before-move" not in slugs("state device before setup: cuda:0\nfabric device: cuda:0\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(4, 2)
+opt = torch.optim.Adagrad(model.parameters())
+model.to(device)
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(4, 2)
+opt = torch.optim.Adam(model.parameters())
+opt.load_state_dict(torch.load("a.pt"))
+model.cuda()
+""",
+    ],
+)
+def test_found_in_source(text: str) -> None:
+    assert "optimizer-before-move" in linted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(4, 2)
+opt = torch.optim.Adam(model.parameters())
+model.to(device)
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(4, 2).to(device)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+opt.load_state_dict(torch.load("a.pt"))
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(4, 2).to(device)
+opt = torch.optim.Adagrad(model.parameters())
+""",
+        """\
+from accelerate import Accelerator
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(4, 2)
+opt = torch.optim.Adagrad(model.parameters())
+model, opt = Accelerator().prepare(model, opt)
+""",
+    ],
+)
+def test_neighbours_in_source(text: str) -> None:
+    assert "optimizer-before-move" not in linted(text)

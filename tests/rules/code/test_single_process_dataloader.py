@@ -1,5 +1,7 @@
 import pytest
-from asking import slugs
+from asking import linted, slugs
+from parts.dryruns import CALL
+from parts.dryruns import slugs as run_slugs
 
 
 @pytest.mark.parametrize(
@@ -25,3 +27,161 @@ def test_found(text: str) -> None:
 )
 def test_neighbours(text: str) -> None:
     assert "single-process-dataloader" not in slugs(text)
+
+
+@pytest.mark.parametrize(("seconds", "workers", "found"), [(2.0, 0, True), (2.0, 4, False), (0.004, 0, False)])
+def test_a_dry_run_whose_batches_take_long(seconds: float, workers: int, found: bool) -> None:
+    loaders = [{"place": CALL, "dataset": "Videos", "workers": workers, "batches": 4, "seconds": seconds}]
+    assert run_slugs(loaders=loaders) == (["single-process-dataloader"] if found else [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """\
+from PIL import Image
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+class Pictures(Dataset):
+    def __len__(self):
+        return 100
+
+    def __getitem__(self, i):
+        return Image.open(str(i)), i
+
+model = nn.Linear(4, 2).to(device)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(Pictures(), batch_size=8)
+for x, y in loader:
+    model(x.to(device)).mean().backward()
+    opt.step()
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+class Pictures(Dataset):
+    def __len__(self):
+        return 100
+
+    def __getitem__(self, i):
+        return nn.functional.interpolate(torch.rand(1, 3, 512, 512), size=(64, 64))[0], i
+
+model = nn.Linear(4, 2).to(device)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(Pictures(), 8, num_workers=0)
+for x, y in loader:
+    model(x.to(device)).mean().backward()
+    opt.step()
+""",
+        """\
+from torchvision.datasets import ImageFolder
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(4, 2).to(device)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(ImageFolder("photos"), 8)
+for x, y in loader:
+    model(x.to(device)).mean().backward()
+    opt.step()
+""",
+    ],
+)
+def test_found_in_source(text: str) -> None:
+    assert "single-process-dataloader" in linted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(4, 2).to(device)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(torch.utils.data.TensorDataset(torch.rand(9, 4), torch.rand(9)), 8)
+for x, y in loader:
+    model(x.to(device)).mean().backward()
+    opt.step()
+""",
+        """\
+from PIL import Image
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+class Pictures(Dataset):
+    def __len__(self):
+        return 100
+
+    def __getitem__(self, i):
+        return Image.open(str(i)), i
+
+model = nn.Linear(4, 2).to(device)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(Pictures(), batch_size=8, num_workers=args.workers)
+for x, y in loader:
+    model(x.to(device)).mean().backward()
+    opt.step()
+""",
+        """\
+from torchvision.datasets import MNIST
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(4, 2).to(device)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(MNIST("data"), 8)
+for x, y in loader:
+    model(x.to(device)).mean().backward()
+    opt.step()
+""",
+        """\
+from PIL import Image
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+class Pictures(Dataset):
+    def __len__(self):
+        return 100
+
+    def __getitem__(self, i):
+        return Image.open(str(i)), i
+
+model = nn.Linear(4, 2).to(device)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(Pictures(), **options)
+for x, y in loader:
+    model(x.to(device)).mean().backward()
+    opt.step()
+""",
+        """\
+from PIL import Image
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+class Pictures(Dataset):
+    def __len__(self):
+        return 100
+
+    def __getitem__(self, i):
+        return Image.open(str(i)), i
+
+loader = DataLoader(Pictures())
+for x, y in loader:
+    print(x.shape)
+""",
+    ],
+)
+def test_neighbours_in_source(text: str) -> None:
+    assert "single-process-dataloader" not in linted(text)

@@ -1,5 +1,5 @@
 import pytest
-from asking import slugs
+from asking import linted, slugs
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,176 @@ from asking import slugs
 )
 def test_found(text: str) -> None:
     assert slugs(text)[0] == "tensor-created-on-cpu"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        pass
+
+    def forward(self, x):
+        x = nn.BatchNorm1d(4)(x)
+        return self.fc(x)
+
+net = Net().to(device)
+net(torch.ones(2, 4, device=device))
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        pass
+
+    def forward(self, x):
+        return self.fc(x) + torch.arange(4)
+
+net = Net().to(device)
+net(torch.ones(2, 4, device=device))
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        pass
+
+    def forward(self, x):
+        mask = torch.ones(4, 4)
+        return self.fc(x) @ mask
+
+net = Net().to(device)
+net(torch.ones(2, 4, device=device))
+""",
+    ],
+)
+def test_found_in_source(text: str) -> None:
+    assert "tensor-created-on-cpu" in linted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        pass
+
+    def forward(self, x):
+        return self.fc(x) + torch.arange(4, device=x.device)
+
+net = Net().to(device)
+net(torch.ones(2, 4, device=device))
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        pass
+
+    def forward(self, x):
+        return self.fc(x) + torch.arange(4).to(x)
+
+net = Net().to(device)
+net(torch.ones(2, 4, device=device))
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        pass
+
+    def forward(self, x):
+        return self.fc(x) + torch.zeros_like(x) + x.new_ones(4)
+
+net = Net().to(device)
+net(torch.ones(2, 4, device=device))
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.register_buffer("table", torch.arange(4.0))
+
+    def forward(self, x):
+        return self.fc(x) + self.table
+
+net = Net().to(device)
+net(torch.ones(2, 4, device=device))
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        pass
+
+    def forward(self, x):
+        return nn.ReLU()(self.fc(x)) * torch.tensor(2.0)
+
+net = Net().to(device)
+net(torch.ones(2, 4, device=device))
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        pass
+
+    def forward(self, x):
+        return self.fc(x) + torch.arange(4)
+
+net = Net()
+net(torch.ones(2, 4))
+""",
+    ],
+)
+def test_neighbours_in_source(text: str) -> None:
+    assert "tensor-created-on-cpu" not in linted(text)

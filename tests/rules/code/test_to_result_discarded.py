@@ -1,5 +1,6 @@
+
 import pytest
-from asking import slugs
+from asking import lint, linted, slugs
 
 
 @pytest.mark.parametrize(
@@ -26,3 +27,37 @@ def test_found(text: str) -> None:
 )
 def test_neighbours(text: str) -> None:
     assert "to-result-discarded" not in slugs(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = torch.rand(3)\nx.to('cuda')",
+        "x = torch.rand(3)\nx.cuda()",
+        "x = torch.rand(3) + 1\nx.half()",
+        "for x, y in DataLoader([], 2):\n    x.to('cuda')",
+    ],
+)
+def test_found_in_source(text: str) -> None:
+    (finding,) = [f for f in lint(HEAD + text).findings if f.slug == "to-result-discarded"]
+    assert [e.text for e in finding.edits] == ["x = "]
+    assert finding.edits[0].line == finding.refs[0].line == 4
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = torch.rand(3)\nx = x.to('cuda')",
+        "model = torch.nn.Linear(1, 1)\nmodel.to('cuda')",
+        "model = torch.nn.Sequential(torch.nn.ReLU())\nmodel[0].cuda()",
+        "batch = tokenizer('a', return_tensors='pt')\nbatch.to('cuda')",
+        "for batch in DataLoader(graphs):\n    batch.to('cuda')",
+        "def f(x):\n    x.to('cuda')",
+        "class A(torch.nn.Module):\n    def f(self):\n        self.to('cuda')",
+    ],
+)
+def test_neighbours_in_source(text: str) -> None:
+    assert "to-result-discarded" not in linted(HEAD + text)
+
+
+HEAD = "import torch\nfrom torch.utils.data import DataLoader\n"

@@ -1,5 +1,8 @@
 import pytest
-from asking import slugs
+from asking import found, slugs
+from parts import profiles
+from parts.dryruns import answer
+from parts.dryruns import notes as run_notes
 
 
 @pytest.mark.parametrize(
@@ -26,3 +29,23 @@ def test_found(text: str) -> None:
 )
 def test_neighbours(text: str) -> None:
     assert "workload-too-small" not in slugs(text)
+
+
+def test_a_trace_of_kernels_that_are_shorter_than_their_launch() -> None:
+    finding = found("workload-too-small", profiles.text(profiles.kineto(kernel=3, kernels=100)))
+    assert finding
+    assert (finding.variant, finding.values["small"], finding.values["each"]) == ("trace", "100", "100")
+
+
+def test_small_kernels_that_keep_the_gpu_busy_are_fine_in_a_trace() -> None:
+    assert found("workload-too-small", profiles.text(profiles.kineto(kernel=8, kernels=100, host=5))) is None
+
+
+def test_one_long_pause_in_a_trace_is_not_a_small_workload() -> None:
+    assert found("workload-too-small", profiles.text(profiles.kineto(kernel=9, kernels=100, host=5, pause=900_000))) is None
+
+
+def test_a_dry_run_with_hardly_any_work_is_a_note() -> None:
+    devices = answer()["devices"]
+    assert run_notes(devices={**devices, "flop": {"cuda": 3e6}}) == ["workload-too-small"]
+    assert run_notes() == []

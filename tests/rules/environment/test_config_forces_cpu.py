@@ -1,5 +1,5 @@
 import pytest
-from asking import slugs
+from asking import linted, slugs
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,52 @@ def test_is_it(texts: tuple[str, ...]) -> None:
 )
 def test_is_not_it(texts: tuple[str, ...]) -> None:
     assert "config-forces-cpu" not in slugs(*texts)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """\
+import lightning as L
+trainer = L.Trainer(accelerator="cpu", max_epochs=3)
+""",
+        """\
+from transformers import TrainingArguments
+args = TrainingArguments("out", no_cuda=True)
+""",
+    ],
+)
+def test_found_in_source(text: str) -> None:
+    assert "config-forces-cpu" in linted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """\
+import lightning as L
+trainer = L.Trainer(accelerator="auto", max_epochs=3)
+""",
+        """\
+import lightning as L
+trainer = L.Trainer(accelerator=args.accelerator)
+""",
+        """\
+from transformers import TrainingArguments
+args = TrainingArguments("out")
+""",
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(4, 2).to(device)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+model(torch.ones(2, 4, device=device)).mean().backward()
+model.to("cpu")
+torch.save(model.state_dict(), "a.pt")
+""",
+    ],
+)
+def test_neighbours_in_source(text: str) -> None:
+    assert "config-forces-cpu" not in linted(text)

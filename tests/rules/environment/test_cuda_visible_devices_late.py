@@ -1,5 +1,5 @@
 import pytest
-from asking import slugs
+from asking import linted, slugs
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,72 @@ def test_is_it(texts: tuple[str, ...]) -> None:
 )
 def test_is_not_it(texts: tuple[str, ...]) -> None:
     assert "cuda-visible-devices-late" not in slugs(*texts)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """\
+import os
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+os.environ["CUDA_VISIBLE_DEVICES"] = "3"
+""",
+        """\
+import os
+import torch
+x = torch.ones(3).cuda()
+os.environ["CUDA_VISIBLE_DEVICES"] = "1"
+""",
+        """\
+import os
+import tensorflow as tf
+print(tf.config.list_physical_devices("GPU"))
+os.environ["CUDA_VISIBLE_DEVICES"] = "1"
+""",
+    ],
+)
+def test_found_in_source(text: str) -> None:
+    assert "cuda-visible-devices-late" in linted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """\
+import os
+os.environ["CUDA_VISIBLE_DEVICES"] = "3"
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+""",
+        """\
+import os
+import torch
+os.environ["CUDA_VISIBLE_DEVICES"] = "3"
+x = torch.ones(3).cuda()
+""",
+        """\
+import os
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+os.environ["OMP_NUM_THREADS"] = "3"
+""",
+        """\
+import os
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+def worker(i):
+    os.environ["CUDA_VISIBLE_DEVICES"] = str(i)
+""",
+    ],
+)
+def test_neighbours_in_source(text: str) -> None:
+    assert "cuda-visible-devices-late" not in linted(text)

@@ -1,5 +1,7 @@
 import pytest
-from asking import slugs
+from asking import linted, slugs
+from parts.dryruns import CALL
+from parts.dryruns import slugs as run_slugs
 
 
 @pytest.mark.parametrize(
@@ -35,3 +37,82 @@ def test_is_it(texts: tuple[str, ...]) -> None:
 )
 def test_is_not_it(texts: tuple[str, ...]) -> None:
     assert "fork-after-cuda-init" not in slugs(*texts)
+
+
+def test_a_dry_run_that_saw_cuda_in_a_forked_process() -> None:
+    assert run_slugs(forked=[{"place": CALL, "what": "Tensor.cuda"}]) == ["fork-after-cuda-init"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+import torch.multiprocessing as mp
+
+def work(net):
+    net(torch.ones(2, 4).cuda())
+
+model = nn.Linear(4, 2).cuda()
+mp.Process(target=work, args=(model,)).start()
+""",
+        """\
+import multiprocessing
+import torch
+
+def work(i):
+    return torch.ones(3, device="cuda") * i
+
+x = torch.ones(3, device="cuda")
+p = multiprocessing.Process(target=work, args=(1,))
+p.start()
+""",
+    ],
+)
+def test_found_in_source(text: str) -> None:
+    assert "fork-after-cuda-init" in linted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+import torch.multiprocessing as mp
+
+def work(net):
+    net(torch.ones(2, 4).cuda())
+
+mp.set_start_method("spawn")
+model = nn.Linear(4, 2).cuda()
+mp.Process(target=work, args=(model,)).start()
+""",
+        """\
+import multiprocessing
+import torch
+
+def work(i):
+    return i * 2
+
+x = torch.ones(3, device="cuda")
+multiprocessing.Process(target=work, args=(1,)).start()
+""",
+        """\
+import multiprocessing
+import torch
+
+def work(i):
+    return torch.ones(3, device="cuda") * i
+
+multiprocessing.Process(target=work, args=(1,)).start()
+""",
+    ],
+)
+def test_neighbours_in_source(text: str) -> None:
+    assert "fork-after-cuda-init" not in linted(text)

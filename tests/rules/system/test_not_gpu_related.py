@@ -1,6 +1,7 @@
 # ruff: noqa: E501  printed lines stand in one piece
 import pytest
 from asking import explain, notes, slugs
+from parts.dryruns import error, judged
 
 from ongpu.model import Verdict
 
@@ -35,3 +36,16 @@ def test_an_exception_that_nobody_knows_is_unknown() -> None:
     report = explain(text)
     assert report.verdict is Verdict.UNKNOWN
     assert any("FrobnicateError" in o.because for o in report.unknown)
+
+
+def test_a_dry_run_that_stops_with_an_error_of_its_own() -> None:
+    report = judged(outcome="error", error=error("script", "'valid'", "KeyError"))
+    assert [(f.slug, f.weight.name) for f in report.findings] == [("not-gpu-related", "ERROR")]
+    assert report.verdict is Verdict.FOUND
+
+
+def test_a_dry_run_with_an_error_of_tensors_that_no_other_rule_knows() -> None:
+    words = "view size is not compatible with input tensor's size and stride"
+    assert [f.slug for f in judged(outcome="error", error=error("script", words)).findings] == ["not-gpu-related"]
+    words = "expected mat1 and mat2 to have the same dtype, but got: float != c10::Half"
+    assert [f.slug for f in judged(outcome="error", error=error("script", words)).findings] == ["dtype-mismatch"]

@@ -1,12 +1,35 @@
 """torch.cuda.is_available stands without parentheses, so that it is always true."""
 
+import ast
 from collections.abc import Iterator
 
+from ongpu.facts.program import Program, distinct
 from ongpu.facts.symptoms import Symptoms
+from ongpu.facts.values import Named
 from ongpu.model import Finding, Layer, Rule, Severity, Text
 
 
-def check(symptoms: Symptoms) -> Iterator[Finding]:
+def check(symptoms: Symptoms | None, program: Program | None) -> Iterator[Finding]:
+    found = list(_in_source(program)) if program else []
+    yield from found
+    if symptoms and not found:
+        yield from _in_error(symptoms)
+
+
+def _in_source(program: Program) -> Iterator[Finding]:
+    for script in program.scripts:
+        for test in distinct(script.of("test")):
+            if isinstance(test.value, Named) and test.value.name in ("torch.cuda.is_available", "torch.cuda.is_bf16_supported"):
+                direct = isinstance(test.node, ast.Attribute)
+                yield Finding(
+                    subject=test.value.name,
+                    values={"expr": test.value.name},
+                    refs=(test.ref(),),
+                    edits=(test.file.after(test.node, "()"),) if direct else (),
+                )
+
+
+def _in_error(symptoms: Symptoms) -> Iterator[Finding]:
     names = ("is-available-not-called", "is-available-printed-as-function")
     if not symptoms.has(*names):
         return

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from ongpu.facts.code import OutOfMemory, Traceback
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.memory import first_gpu_crowd, suspect
+from ongpu.facts.program import Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.system import Processes
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
@@ -12,7 +13,9 @@ from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 def check(
     symptoms: Symptoms | None, oom: OutOfMemory | None, traceback: Traceback | None, processes: Processes | None, gpus: Gpus | None,
+    program: Program | None,
 ) -> Iterator[Finding]:
+    yield from (finding for script in program.scripts for finding in _in_source(script)) if program else ()
     lines = symptoms.seen("map-location") if symptoms else ()
     real = [hit for hit in lines if hit.groups or "ttempting to deserialize" in hit.ref.quote]
     if real and symptoms:
@@ -45,6 +48,34 @@ def check(
         )
 
 
+def _in_source(script: Script) -> Iterator[Finding]:
+    """Checkpoints that go back to the device of whoever saved them, in scripts that are written for several."""
+    for load in distinct(script.calls("torch.load")):
+        if load.given(1, "map_location") is not None or load.stars or not script.names_cuda or load.at.frame.inside("getitem", "worker", "collate"):
+            continue
+        ranks = script.says("LOCAL_RANK", "init_process_group", "DistributedDataParallel")
+        if not ranks and not _maybe(script):
+            continue  # the script is for a machine with a GPU: the checkpoint's device is there
+        yield Finding(
+            subject=load.words(),
+            certainty=Certainty.POSSIBLE,
+            severity=Severity.WARNING if ranks and _saves_moved(script) else Severity.NOTE,
+            variant="source-ranks" if ranks else "source",
+            values={"code": load.words(60), "line": load.line},
+            refs=(load.ref(),),
+            edits=(load.file.argument(load.call, 'map_location="cpu"'),),
+        )
+
+
+def _maybe(script: Script) -> bool:
+    """Whether the script also runs without CUDA."""
+    return any(True for _ in script.calls("torch.cuda.is_available"))
+
+
+def _saves_moved(script: Script) -> bool:
+    return any(True for _ in script.calls("torch.save"))
+
+
 RULE = Rule(
     slug="checkpoint-map-location",
     layer=Layer.CODE,
@@ -63,6 +94,30 @@ RULE = Rule(
         fix="torch.load(path, map_location='cpu')（或 map_location=device），然后 model.to(device)。",
     ),
     variants={
+        "source": (
+            Text(
+                title="{code} brings the checkpoint back to the device that it was saved from",
+                why="Without map_location every storage goes to its old device. Saved on a GPU, it cannot be read on a machine without one (the script itself provides for that), and on one with fewer cards its index is not there.",
+                fix="torch.load(path, map_location='cpu') (or map_location=device), then load_state_dict and model.to(device).",
+            ),
+            Text(
+                title="{code} 会把检查点放回保存它时的设备",
+                why="不写 map_location，每个存储都会回到原来的设备。在 GPU 上保存的检查点，在没有 GPU 的机器上（脚本本身考虑了这种情况）读不出来；卡更少的机器上则没有那个编号。",
+                fix="torch.load(path, map_location='cpu')（或 map_location=device），再 load_state_dict 和 model.to(device)。",
+            ),
+        ),
+        "source-ranks": (
+            Text(
+                title="{code}: every rank brings the checkpoint to the card that it was saved from, usually GPU 0",
+                why="Without map_location every storage goes to its old device. With several ranks GPU 0 then holds one copy for each of them, and may run out of memory.",
+                fix="torch.load(path, map_location='cpu') (or map_location=f'cuda:{{local_rank}}'), then load_state_dict.",
+            ),
+            Text(
+                title="{code}：每个 rank 都会把检查点放回保存它的那块卡，通常是 GPU 0",
+                why="不写 map_location，每个存储都会回到原来的设备。多 rank 时 GPU 0 要为每个 rank 各存一份，可能显存不足。",
+                fix="torch.load(path, map_location='cpu')（或 map_location=f'cuda:{{local_rank}}'），再 load_state_dict。",
+            ),
+        ),
         "ordinal": (
             Text(
                 title="The checkpoint was saved from cuda:{device}, but this process has {count} GPU(s)",

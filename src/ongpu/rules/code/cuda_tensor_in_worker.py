@@ -3,11 +3,16 @@
 from collections.abc import Iterator
 
 from ongpu.facts.code import Traceback
+from ongpu.facts.program import Event, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
+from ongpu.facts.values import CUDA, MAYBE, Class, Dataset, Function, Loader, Tensor
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 
-def check(symptoms: Symptoms, traceback: Traceback | None) -> Iterator[Finding]:
+def check(symptoms: Symptoms | None, traceback: Traceback | None, program: Program | None) -> Iterator[Finding]:
+    yield from (finding for script in program.scripts for finding in _in_source(script)) if program else ()
+    if symptoms is None:
+        return
     pinned = symptoms.has("pin-only-cpu")
     shared = symptoms.has("cuda-in-worker")
     inside = symptoms.has("cuda-init-in-worker") and (
@@ -23,6 +28,40 @@ def check(symptoms: Symptoms, traceback: Traceback | None) -> Iterator[Finding]:
         values={"kind": symptoms.value("kind", "pin-cuda") or "a CUDA tensor", "line": raised.own()[-1].code if raised and raised.own() else "?"},
         refs=(*symptoms.cite("pin-cuda", "cuda-in-worker", "worker-caught", "cuda-init-in-worker", "worker-cuda-told", most=2), *(raised.cite() if raised else ())),
     )
+
+
+def _in_source(script: Script) -> Iterator[Finding]:
+    """Calls in a dataset's or collate function's code that put something on CUDA, where a loader has workers."""
+    for call in distinct(script.calls()):
+        frame = call.at.frame.inside("getitem", "worker", "collate")
+        if frame is None or not isinstance(call.value, Tensor) or call.value.where not in (CUDA, MAYBE) or not _puts(call):
+            continue
+        loaders = [loader for loader in script.loaders if _feeds(loader, frame.function)]
+        busy = [loader for loader in loaders if loader.workers != 0]
+        if busy:
+            sure = all(loader.workers for loader in busy)
+            yield Finding(
+                subject=call.words(),
+                certainty=Certainty.LIKELY if sure else Certainty.POSSIBLE,
+                variant="source",
+                values={"code": call.words(60), "line": call.line, "workers": busy[0].workers or "?"},
+                refs=(call.ref(), busy[0].made.ref()),
+            )
+
+
+def _puts(call: Event) -> bool:
+    """Whether the call itself moves or makes it there, and does not only go on with what lies there."""
+    return call.name in (".to", ".cuda") or (call.name.startswith("torch.") and call.given(None, "device") is not None)
+
+
+def _feeds(loader: Loader, function: Function | None) -> bool:
+    """Whether that function makes the samples or batches of the loader."""
+    if function is None:
+        return False
+    if function is loader.setting("collate_fn"):
+        return True
+    cls = loader.dataset.cls if isinstance(loader.dataset, Dataset) else None
+    return isinstance(cls, Class) and function.cls in (cls, *cls.own_bases)
 
 
 RULE = Rule(
@@ -43,6 +82,18 @@ RULE = Rule(
         fix="__getitem__ 和 collate_fn 只返回 CPU 张量（不要 .cuda()、不要 device=），在训练循环中配合 pin_memory=True 和 non_blocking=True 移到 GPU。或者 num_workers=0；确需在 worker 里用 GPU 时才用 multiprocessing_context='spawn'。",
     ),
     variants={
+        "source": (
+            Text(
+                title="{code} touches CUDA inside a loader's worker process",
+                why="Workers are forked by default, and CUDA cannot be used in a process forked after it was initialised; spawned ones start a CUDA context each (hundreds of MiB of GPU memory) and hand tensors over slowly.",
+                fix="Let the dataset and collate_fn give CPU tensors, with pin_memory=True in the loader, and move the batch in the training loop: x = x.to(device, non_blocking=True). Or num_workers=0 if all data already lies on the GPU.",
+            ),
+            Text(
+                title="{code} 在加载器的 worker 进程里使用了 CUDA",
+                why="worker 默认由 fork 产生，而 CUDA 初始化之后 fork 出的进程不能再用 CUDA；spawn 出的每个进程则要各建一个 CUDA 上下文（数百 MiB 显存），传递张量也慢。",
+                fix="让数据集和 collate_fn 返回 CPU 张量，加载器设 pin_memory=True，在训练循环里移动：x = x.to(device, non_blocking=True)。若数据本来全在 GPU 上，则设 num_workers=0。",
+            ),
+        ),
         "pin": (
             Text(
                 title="pin_memory is asked for, but the batches are CUDA tensors already ({kind})",

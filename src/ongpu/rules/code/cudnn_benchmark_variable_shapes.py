@@ -3,11 +3,48 @@
 from collections.abc import Iterator
 
 from ongpu.facts.code import Traceback, TrainingLog
+from ongpu.facts.program import Event, Program, Script
 from ongpu.facts.symptoms import Symptoms
+from ongpu.facts.values import Const, Items, Module, Tensor, Value
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 
-def check(symptoms: Symptoms, traceback: Traceback | None, log: TrainingLog | None) -> Iterator[Finding]:
+def check(symptoms: Symptoms | None, traceback: Traceback | None, log: TrainingLog | None, program: Program | None) -> Iterator[Finding]:
+    yield from (finding for script in program.scripts for finding in _in_source(script)) if program else ()
+    yield from _in_words(symptoms, traceback, log) if symptoms else ()
+
+
+RANDOM = ("random.*", "numpy.random.*", "torch.randint", "torch.randperm")
+
+
+def _in_source(script: Script) -> Iterator[Finding]:
+    """Benchmark mode, and modules that are called in a loop with a size that is drawn anew each time."""
+    on = next((e for e in script.of("setattr") if e.name.endswith("cudnn.benchmark") and isinstance(e.value, Const) and e.value.value is True), None)
+    if on is None:
+        return
+    drawn = [call for call in script.calls(*RANDOM) if call.loop]
+    for call in script.calls("forward"):
+        varying = next((s for a in call.args if isinstance(a, Tensor) for t in a.line() if t.made and (s := _size(t.made, drawn))), None)
+        if call.loop and isinstance(call.receiver, Module) and varying:
+            yield Finding(
+                certainty=Certainty.LIKELY, variant="source", values={"size": varying.words(60), "line": on.line}, refs=(on.ref(), varying.ref(), call.ref())
+            )
+            return
+
+
+def _size(made: Event, drawn: list[Event]) -> Event | None:
+    """The random call that gives a size to that one, in the same loop."""
+    if made.name not in ("torch.randn", "torch.rand", "torch.zeros", "torch.ones", "torch.empty", "torch.nn.functional.interpolate"):
+        return None
+    sizes = [*made.args, *(made.kw or {}).values()]
+    return next((d for d in drawn if d.loop is made.loop and any(_holds(size, d.value) for size in sizes)), None)
+
+
+def _holds(size: Value, value: Value | None) -> bool:
+    return size is value or (isinstance(size, Items) and any(item is value for item in size.items))
+
+
+def _in_words(symptoms: Symptoms, traceback: Traceback | None, log: TrainingLog | None) -> Iterator[Finding]:
     on = [hit for hit in (*symptoms.seen("cudnn-benchmark"), *symptoms.seen("cudnn-find")) if hit.groups.get("set")]
     new = symptoms.cite("new-size-slow", most=2)
     failed = traceback is not None and any(r.error for r in traceback.raised)
@@ -41,6 +78,18 @@ RULE = Rule(
         fix="Turn it off (torch.backends.cudnn.benchmark = False; MXNET_CUDNN_AUTOTUNE_DEFAULT=0; onnxruntime cudnn_conv_algo_search=HEURISTIC), or pad and bucket inputs to a few sizes.",
     ),
     variants={
+        "source": (
+            Text(
+                title="cuDNN's benchmark mode is on while the input size is drawn anew at each turn ({size})",
+                why="benchmark tries all algorithms the first time a shape is seen and remembers the result for that shape only. With sizes that vary, many steps are searches: slow, irregular, and with peaks of memory.",
+                fix="torch.backends.cudnn.benchmark = False, or pad and bucket the inputs to a few sizes.",
+            ),
+            Text(
+                title="cuDNN benchmark 模式已开启，而输入尺寸每轮都随机变化（{size}）",
+                why="benchmark 在第一次遇到某个形状时试遍所有算法，结果只对该形状有效。尺寸不断变化时，许多步都在搜索：慢、时快时慢，显存还有尖峰。",
+                fix="torch.backends.cudnn.benchmark = False，或把输入填充、分桶到少数几种尺寸。",
+            ),
+        ),
         "told": (
             Text(
                 title="Each new input size is slow the first time: cuDNN searches for an algorithm again (torch.backends.cudnn.benchmark)",

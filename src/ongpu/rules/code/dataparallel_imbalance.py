@@ -4,12 +4,43 @@ from collections.abc import Iterator
 
 from ongpu.facts.code import OutOfMemory, Traceback
 from ongpu.facts.hardware import Gpus
+from ongpu.facts.program import Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.system import Processes
+from ongpu.facts.values import Items, Module
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 
-def check(symptoms: Symptoms, oom: OutOfMemory | None, traceback: Traceback | None, processes: Processes | None, gpus: Gpus | None) -> Iterator[Finding]:
+def check(
+    symptoms: Symptoms | None, oom: OutOfMemory | None, traceback: Traceback | None, processes: Processes | None, gpus: Gpus | None,
+    program: Program | None,
+) -> Iterator[Finding]:
+    if program:
+        yield from (finding for script in program.scripts for finding in _in_source(script))
+    if symptoms:
+        yield from _in_words(symptoms, oom, traceback, processes, gpus)
+
+
+def _in_source(script: Script) -> Iterator[Finding]:
+    """A training loop over a module that DataParallel wraps; what is not trained gathers little."""
+    for call in distinct(script.calls("torch.nn.DataParallel", "torch.nn.parallel.DataParallel")):
+        wrapped = call.value
+        devices = call.arg(1, "device_ids")
+        chosen = devices is not None and not (isinstance(devices, Items) and len(devices.items) > 1)  # one card, or whoever starts it decides
+        if chosen or any(g.kind in ("other", "every", "rank") for g in call.at.guards):
+            continue  # only where somebody asks for several
+        trained = any(
+            isinstance(f.receiver, Module) and wrapped in (f.receiver, *f.receiver.either) and f.training_loop for f in script.calls("forward")
+        )
+        if trained:
+            yield Finding(
+                certainty=Certainty.LIKELY, severity=Severity.WARNING, variant="source", values={"line": call.line}, refs=(call.ref(),)
+            )
+
+
+def _in_words(
+    symptoms: Symptoms, oom: OutOfMemory | None, traceback: Traceback | None, processes: Processes | None, gpus: Gpus | None
+) -> Iterator[Finding]:
     warned = symptoms.cite("gpu-imbalance-warning")
     if warned:
         yield Finding(variant="cards", severity=Severity.WARNING, values={"gpu": symptoms.value("gpu", "gpu-imbalance-warning") or "?"}, refs=warned)
@@ -69,6 +100,18 @@ RULE = Rule(
         fix="用 torchrun 启动 DistributedDataParallel（每卡一个进程），或在被包装的模块内部计算损失，只汇集标量。",
     ),
     variants={
+        "source": (
+            Text(
+                title="The training loop runs through nn.DataParallel: the first card carries more than the rest",
+                why="One process drives all cards: at each step it copies the weights to them, and gathers all outputs on device_ids[0], where the loss is computed. That card runs out of memory first, and the others wait.",
+                fix="Use DistributedDataParallel with torchrun (one process a GPU), or compute the loss inside the wrapped module so that only scalars are gathered.",
+            ),
+            Text(
+                title="训练循环使用 nn.DataParallel：第一块卡的负担比其他卡重",
+                why="一个进程驱动所有卡：每步都要把权重复制过去，并把全部输出汇集到 device_ids[0]，损失也在那里计算。这块卡最先显存不足，其他卡则在等待。",
+                fix="用 torchrun 启动 DistributedDataParallel（每卡一个进程），或在被包装的模块内部计算损失，只汇集标量。",
+            ),
+        ),
         "cards": (
             Text(
                 title="DataParallel runs on unequal cards: GPU {gpu} has less than 75% of the memory or cores of the other",

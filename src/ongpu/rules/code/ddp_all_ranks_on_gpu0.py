@@ -3,17 +3,26 @@
 import re
 from collections.abc import Iterator
 
+from ongpu.facts.dryrun import DryRun
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.intent import goes_on
+from ongpu.facts.program import Program, Script
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.system import Processes
+from ongpu.facts.values import CUDA, MAYBE, Const
 from ongpu.lazy import lazy
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 _EXTRA = lazy(r"\balso\b|extra|addition|more than|\d ?[MG](?:i?B)?\b|比.{0,6}多|还占", re.IGNORECASE)  # a block beside a rank's own card
 
 
-def check(symptoms: Symptoms | None, processes: Processes | None, gpus: Gpus | None) -> Iterator[Finding]:
+def check(symptoms: Symptoms | None, processes: Processes | None, gpus: Gpus | None, dryrun: DryRun | None, program: Program | None) -> Iterator[Finding]:
+    yield from (finding for script in program.scripts for finding in _in_source(script)) if program else ()
+    if dryrun and len(dryrun.ranks) > 1:
+        devices = {rank.device for rank in dryrun.ranks}
+        if len(devices) == 1 and None not in devices:
+            yield Finding(variant="run", values={"number": len(dryrun.ranks), "device": dryrun.ranks[0].device}, refs=dryrun.refs[:2])
+        return
     if symptoms and symptoms.has("nccl-duplicate-gpu"):
         name = "nccl-duplicate-gpu"
         yield Finding(
@@ -57,6 +66,37 @@ def check(symptoms: Symptoms | None, processes: Processes | None, gpus: Gpus | N
         )
 
 
+
+
+CHOOSES = ("torch.cuda.set_device", "torch.cuda.device", "torch.accelerator.set_device_index", "torch.set_default_device", "torch.cuda._set_device")
+
+
+def _in_source(script: Script) -> Iterator[Finding]:
+    """A distributed script whose module goes to "cuda" or "cuda:0" in every rank, and that chooses no card anywhere."""
+    start = next(script.calls("torch.distributed.init_process_group"), None)
+    backend = start.arg(0, "backend") if start else None
+    if start is None or script.managed or (isinstance(backend, Const) and backend.value in ("gloo", "mpi")):
+        return
+    if any(True for _ in script.calls(*CHOOSES)) or script.says("CUDA_VISIBLE_DEVICES"):
+        return
+    for module in script.modules:
+        for move in module.moves or ():
+            device = move.device
+            if device.where in (CUDA, MAYBE) and not device.ranked and device.index in (None, 0) and not _by_name(script):
+                yield Finding(
+                    certainty=Certainty.LIKELY,
+                    variant="source",
+                    values={"code": move.event.words(60), "line": move.event.line},
+                    refs=(move.event.ref(), start.ref()),
+                )
+                return
+
+
+def _by_name(script: Script) -> bool:
+    """Whether a device is named by the rank somewhere: "cuda:%d" % rank."""
+    return script.says("cuda:{", "cuda:%d", "cuda:%s", '"cuda:" +', "'cuda:' +", '"cuda", local_rank', '"cuda", rank')
+
+
 RULE = Rule(
     slug="ddp-all-ranks-on-gpu0",
     layer=Layer.CODE,
@@ -75,6 +115,30 @@ RULE = Rule(
         fix="每个进程开头：torch.cuda.set_device(int(os.environ['LOCAL_RANK']))，model.to(local_rank)，DistributedDataParallel(model, device_ids=[local_rank])。去掉写死的设备名；rank 数（--nproc_per_node）不要超过 nvidia-smi -L 列出的 GPU 数。",
     ),
     variants={
+        "source": (
+            Text(
+                title="Every rank goes to the same card: {code} names none, and nothing calls set_device with LOCAL_RANK",
+                why="cuda without an index is the current device, GPU 0 in each process that has not chosen another. All ranks then share GPU 0: out of memory, NCCL's 'Duplicate GPU detected', or a hang, while the other cards stay idle.",
+                fix="At the start, before anything touches the GPU: local_rank = int(os.environ['LOCAL_RANK']); torch.cuda.set_device(local_rank); and DistributedDataParallel(model, device_ids=[local_rank]).",
+            ),
+            Text(
+                title="所有 rank 都用同一块卡：{code} 没有指明哪一块，也没有用 LOCAL_RANK 调用 set_device",
+                why="不带编号的 cuda 指当前设备；进程没有另选时就是 GPU 0。于是所有 rank 共用 GPU 0：显存不足、NCCL 报 Duplicate GPU detected，或卡住，而其他卡空闲。",
+                fix="在最开始、接触 GPU 之前：local_rank = int(os.environ['LOCAL_RANK'])；torch.cuda.set_device(local_rank)；并用 DistributedDataParallel(model, device_ids=[local_rank])。",
+            ),
+        ),
+        "run": (
+            Text(
+                title="All {number} ranks put their tensors on {device}",
+                why="In the dry run each rank had its own card and LOCAL_RANK, and every one used {device}: a bare .cuda() or \"cuda\" means the first card in every process. NCCL refuses two ranks on one card; other backends share its memory.",
+                fix="At the start of each process: torch.cuda.set_device(int(os.environ['LOCAL_RANK'])); model.to(local_rank), DistributedDataParallel(model, device_ids=[local_rank]); no fixed device names.",
+            ),
+            Text(
+                title="全部 {number} 个 rank 都把张量放在 {device} 上",
+                why="试运行中每个 rank 都有自己的卡和 LOCAL_RANK，却都用了 {device}：裸 .cuda() 或 \"cuda\" 在每个进程里都指第一块卡。NCCL 不接受两个 rank 共用一块卡；其他后端则共用其显存。",
+                fix="每个进程开头：torch.cuda.set_device(int(os.environ['LOCAL_RANK']))；model.to(local_rank)，DistributedDataParallel(model, device_ids=[local_rank])；不要写死设备名。",
+            ),
+        ),
         "told": (
             Text(
                 title="All ranks seem to work on the same GPU, the other GPUs stay empty",

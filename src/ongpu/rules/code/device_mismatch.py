@@ -3,20 +3,21 @@
 from collections.abc import Iterator
 
 from ongpu.facts.mismatch import Mismatches
+from ongpu.facts.operands import Operands, cause, seen, sides
 from ongpu.model import Finding, Layer, Rule, Severity, Text
 
 
-def check(mismatches: Mismatches) -> Iterator[Finding]:
+def check(mismatches: Mismatches, operands: Operands | None) -> Iterator[Finding]:
     for found in mismatches.found:
-        slug, certainty = found.suspect
+        slug, certainty = cause(found, operands)
         if slug != "device-mismatch":
             continue
         variant = "lengths" if found.odd == "lengths" else "generator" if found.odd == "generator" else "gpus" if found.two_gpus else ""
         yield Finding(
             certainty=certainty,
             variant=variant,
-            values={"one": found.odd_on or "cpu", "other": found.other_on or "cuda:0", "what": found.odd or "?", "line": found.line or "?"},
-            refs=found.raised.cite(),
+            values={"one": sides(found, operands)[0], "other": sides(found, operands)[1], "what": found.odd or "?", "line": found.line or "?"},
+            refs=(*found.raised.cite(), *seen(operands)),
         )
         return
 

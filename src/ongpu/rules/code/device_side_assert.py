@@ -3,11 +3,18 @@
 from collections.abc import Iterator
 
 from ongpu.facts.code import Traceback
+from ongpu.facts.dryrun import DryRun
+from ongpu.facts.dryrun_parts import Indices
+from ongpu.facts.environment import Variables
 from ongpu.facts.symptoms import Symptoms
 from ongpu.model import Finding, Fix, Layer, Rule, Severity, Text
 
 
-def check(symptoms: Symptoms, traceback: Traceback | None) -> Iterator[Finding]:
+def check(symptoms: Symptoms | None, traceback: Traceback | None, dryrun: DryRun | None, variables: Variables | None) -> Iterator[Finding]:
+    found = [_in_run(index) for index in dryrun.indices] if dryrun else []
+    yield from found
+    if symptoms is None or found:
+        return
     kinds = ("assert-probability", "assert-label", "assert-bce", "assert-embedding", "assert-triton", "assert-index")
     said = symptoms.has("device-assert", "assertion-line", "assert-embedding")
     specific = [hit for hit in symptoms.seen(*kinds) if hit.name in ("assert-embedding", "assert-triton", "assert-probability") or said]
@@ -19,18 +26,35 @@ def check(symptoms: Symptoms, traceback: Traceback | None) -> Iterator[Finding]:
     if length and variant in ("embedding", ""):
         variant = "length"
     raised = traceback.said("device-side assert", "cublas_status", "cuda error") if traceback else None
+    line = raised.own()[-1].code if raised and raised.own() else "?"
+    blocked = variables is not None and variables.get("CUDA_LAUNCH_BLOCKING") not in (None, "", "0")
     yield Finding(
-            fixes=(Fix("launch-blocking"),),
+        fixes=() if blocked else (Fix("launch-blocking"),),
         variant=variant,
         values={
             "got": length or "?", "most": symptoms.value("most", "token-length") or "?",
             "words": symptoms.value("words", "assertion-line") or "?", "where": symptoms.value("where", "assertion-line") or "?",
-            "line": raised.own()[-1].code if raised and raised.own() else "?",
+            "line": "?" if blocked else line, "blocked": line if blocked else "?",
         },
         refs=(
             *symptoms.cite("token-length", most=1), *symptoms.cite(*kinds, most=1), *symptoms.cite("assertion-line", most=2),
             *symptoms.cite("device-assert", "label-cpu", most=2), *(raised.cite() if raised else ()),
         ),
+    )
+
+
+def _in_run(index: Indices) -> Finding:
+    """From a dry run: values that a kernel would have refused."""
+    least, most = (*index.allowed, None, None)[:2]
+    return Finding(
+        fixes=(Fix("launch-blocking"),),
+        variant="run",
+        subject=str(index.place or index.op),
+        values={
+            "op": index.op, "low": "?" if index.low is None else index.low, "high": "?" if index.high is None else index.high,
+            "least": "?" if least is None else least, "most": "?" if most is None else most, "line": str(index.place) if index.place else "?",
+        },
+        refs=(index.place.ref(),) if index.place else (),
     )
 
 
@@ -43,15 +67,27 @@ RULE = Rule(
     see=("https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution", "https://github.com/huggingface/transformers/issues/12763",),
     en=Text(
         title="A kernel stopped with a device-side assert: an index, label or value was out of range",
-        why="The GPU checks bounds in the kernel and stops the whole CUDA context; the error shows up later, in an unrelated line{line: (*)}. The assertion line printed above the traceback tells which check it was. After it, every CUDA call of the process fails: restart it.",
+        why="The GPU checks bounds in the kernel and stops the whole CUDA context; {blocked:with CUDA_LAUNCH_BLOCKING=1 the line of the traceback is the guilty one: *|the error shows up later, in an unrelated line}{line: (*)}. The assertion line printed above the traceback tells which check it was. After it, every CUDA call of the process fails: restart it.",
         fix="Run once with CUDA_LAUNCH_BLOCKING=1, or on the CPU, to see the real line. Then check labels (0 to classes - 1), token ids against the size of the embedding, and indices of gather, scatter and indexing.",
     ),
     zh=Text(
         title="kernel 因设备端断言停止：索引、标签或取值越界",
-        why="GPU 在 kernel 里检查边界，并终止整个 CUDA 上下文；错误会在后面不相干的一行才报出来{line:（*）}。回溯上方打印的断言行说明是哪种检查。此后该进程的所有 CUDA 调用都会失败，需要重启进程。",
+        why="GPU 在 kernel 里检查边界，并终止整个 CUDA 上下文；{blocked:设了 CUDA_LAUNCH_BLOCKING=1，回溯里的这一行就是出错处：*|错误会在后面不相干的一行才报出来}{line:（*）}。回溯上方打印的断言行说明是哪种检查。此后该进程的所有 CUDA 调用都会失败，需要重启进程。",
         fix="用 CUDA_LAUNCH_BLOCKING=1 或在 CPU 上运行一次，看到真正的出错行。再检查标签（0 到 C-1，C 为类别数）、token id 是否超过 embedding 大小，以及 gather、scatter 和索引的下标。",
     ),
     variants={
+        "run": (
+            Text(
+                title="{op} at {line} gets values from {low} to {high}; only {least} to {most} are allowed",
+                why="On a GPU this stops the kernel with a device-side assert, reported at some later line, and the process cannot use CUDA any more.",
+                fix="Labels run from 0 to the number of classes less one (and ignore_index); token ids must be smaller than the embedding's num_embeddings: make the table larger (resize_token_embeddings), or repair the data. Check it with assert on the CPU.",
+            ),
+            Text(
+                title="{line} 处的 {op} 得到的值为 {low} 到 {high}，而只允许 {least} 到 {most}",
+                why="在 GPU 上，kernel 会因设备端断言（device-side assert）停止，报错出现在之后的某一行，而且该进程无法再使用 CUDA。",
+                fix="标签应为 0 到类别数减一（以及 ignore_index）；token id 必须小于 embedding 的 num_embeddings：扩大词表（resize_token_embeddings）或修正数据。可在 CPU 上用 assert 检查。",
+            ),
+        ),
         "embedding": (
             Text(
                 title="An index is larger than the table it reads: token ids beyond the embedding (srcIndex < srcSelectDimSize)",

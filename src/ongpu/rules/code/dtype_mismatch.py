@@ -3,14 +3,36 @@
 from collections.abc import Iterator
 
 from ongpu.facts.code import Traceback
+from ongpu.facts.objects import FLOATS, Objects, cite
+from ongpu.facts.operands import Operands, seen_types
 from ongpu.facts.symptoms import Symptoms
 from ongpu.lazy import lazy
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 _CPU_OPS = lazy(r"_cpu|cpu_|LayerNormKernelImpl|RMSNorm|conv2d_cpu|mkldnn|baddbmm_with_gemm|GeluKernelImpl|upsample_nearest2d_channels_last|softmax_lastdim")
 
+_TARGETS = ("y", "target", "targets", "label", "labels", "1")
 
-def check(symptoms: Symptoms, traceback: Traceback | None) -> Iterator[Finding]:
+
+def check(symptoms: Symptoms | None, traceback: Traceback | None, objects: Objects | None, operands: Operands | None) -> Iterator[Finding]:
+    yield from _in_objects(objects) if objects else ()
+    yield from _in_error(symptoms, traceback, operands) if symptoms else ()
+
+
+def _in_objects(objects: Objects) -> Iterator[Finding]:
+    """The first floating input against the one floating type of the weights; autocast may still bring half and single together."""
+    want = objects.weights_dtype
+    given = next((p for p in objects.of("input") if p.dtype in FLOATS and p.last_name not in _TARGETS), None)
+    if want is None or given is None or given.dtype == want or objects.autocast:
+        return
+    double = "float64" in (want, given.dtype)
+    yield Finding(
+        certainty=Certainty.LIKELY if double else Certainty.POSSIBLE, severity=None if double else Severity.WARNING, variant="live",
+        values={"want": want, "got": given.dtype, "op": "?", "line": "?", "name": given.name}, refs=(*cite([given]), *cite(objects.of("parameter"), 1)),
+    )
+
+
+def _in_error(symptoms: Symptoms, traceback: Traceback | None, operands: Operands | None) -> Iterator[Finding]:
     names = ("dtype-found", "dtype-same", "dtype-conv", "dtype-not-implemented", "dtype-unscale", "dtype-bf16-unsupported", "dtype-flash", "dtype-index")
     hits = [hit for hit in symptoms.seen(*names) if not _devices(hit.groups)]
     if not hits:
@@ -27,7 +49,7 @@ def check(symptoms: Symptoms, traceback: Traceback | None) -> Iterator[Finding]:
         certainty=Certainty.LIKELY,
         variant=variant,
         values={"want": want or "one type", "got": got or "another", "op": operation or "the operation", "line": raised.own()[-1].code if raised and raised.own() else "?"},
-        refs=(*(hit.ref for hit in hits[:2]), *(raised.cite() if raised else ())),
+        refs=(*(hit.ref for hit in hits[:2]), *(raised.cite() if raised else ()), *seen_types(operands)),
     )
 
 
@@ -55,6 +77,18 @@ RULE = Rule(
         fix="把不一致的那个转过去：x = x.to(other.dtype)（或 .float()、.half()、.long()）；或者不手工转换，用 torch.autocast('cuda', dtype=torch.float16) 包住前向。训练器有开关时关掉半精度（half=False、amp=False）。",
     ),
     variants={
+        "live": (
+            Text(
+                title="{name} is {got}, the model's weights are {want}",
+                why="A layer wants its input in the type of its weights: the forward pass stops, unless it runs under torch.autocast (which brings float32 and half together, never float64) or the model casts its input itself. NumPy makes float64 by default.",
+                fix="x = x.to(next(model.parameters()).dtype), or .float(); for mixed precision keep the weights in float32 and use torch.autocast('cuda', dtype=torch.bfloat16).",
+            ),
+            Text(
+                title="{name} 是 {got}，而模型权重是 {want}",
+                why="各层要求输入与权重类型一致：前向会报错，除非在 torch.autocast 下运行（它能调和 float32 与半精度，但不管 float64），或模型自己会转换输入。NumPy 默认产生 float64。",
+                fix="x = x.to(next(model.parameters()).dtype) 或 .float()；要用混合精度，权重保持 float32，并使用 torch.autocast('cuda', dtype=torch.bfloat16)。",
+            ),
+        ),
         "cpu": (
             Text(
                 title="{op} has no {got} version on the CPU: a half-precision model is running on the CPU",

@@ -3,11 +3,18 @@
 from collections.abc import Iterator
 
 from ongpu.facts.code import TrainingLog
+from ongpu.facts.dryrun import DryRun
+from ongpu.facts.program import Program, Script
 from ongpu.facts.symptoms import Symptoms
+from ongpu.facts.windows import over_loader, windows
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 
-def check(log: TrainingLog | None, symptoms: Symptoms | None) -> Iterator[Finding]:
+def check(log: TrainingLog | None, symptoms: Symptoms | None, dryrun: DryRun | None, program: Program | None) -> Iterator[Finding]:
+    if dryrun:
+        yield from _in_run(dryrun)
+    if program:
+        yield from (finding for script in program.scripts for finding in _in_source(script))
     if log and log.batches and log.accumulation and log.accumulation > 1 and log.optimizer_steps and log.epochs:
         full, left = divmod(log.batches, log.accumulation)
         if left and full and log.optimizer_steps == log.epochs * full:
@@ -39,6 +46,31 @@ def check(log: TrainingLog | None, symptoms: Symptoms | None) -> Iterator[Findin
         yield Finding(certainty=Certainty.POSSIBLE, variant="told", refs=(*told, *symptoms.cite("accumulation-words", most=2)))
 
 
+def _in_source(script: Script) -> Iterator[Finding]:
+    """Windows whose step asks for nothing but the remainder, in a loop over a loader, with no step after the loop."""
+    for window in windows(script):
+        if window.full and not window.flushed and over_loader(window.loop):
+            yield Finding(
+                certainty=Certainty.LIKELY,
+                variant="source",
+                values={"steps": window.every, "line": window.step.line},
+                refs=(window.step.ref(), *(b.ref() for b in window.backwards[:1])),
+            )
+            return
+
+
+def _in_run(run: DryRun) -> Iterator[Finding]:
+    """From a dry run that reached the end: backward passes that no step followed."""
+    done = run.accumulation
+    if done.dropped and (done.every or 0) > 1:
+        places = [place for place in (done.windows[-1].backward_place, done.windows[-1].step_place) if place] if done.windows else []
+        yield Finding(
+            variant="run",
+            values={"steps": done.every, "left": done.dropped, "batches": done.loader_batches or "?"},
+            refs=tuple(place.ref() for place in places),
+        )
+
+
 RULE = Rule(
     slug="grad-accum-tail-dropped",
     layer=Layer.CODE,
@@ -56,6 +88,30 @@ RULE = Rule(
         fix="最后一个 batch 之后也要 step：if (i + 1) % accumulation_steps == 0 or i + 1 == len(loader)，并按该组真实大小除损失；或有意丢弃余数（drop_last=True 且组数为整数）。accelerate 和较新的 Trainer 会自动处理。",
     ),
     variants={
+        "source": (
+            Text(
+                title="The last batches of an epoch get no optimizer step, unless their number is a multiple of {steps}",
+                why="The step is taken only on a full window of {steps} batches. What is left over at the end of the loop is computed in vain, or its gradients leak into the first window of the next epoch.",
+                fix="Step also at the last batch: if (i + 1) % {steps} == 0 or i + 1 == len(loader), and divide that window's loss by its own size.",
+            ),
+            Text(
+                title="每个 epoch 最后几个 batch 没有优化步，除非 batch 数是 {steps} 的整数倍",
+                why="只有凑满 {steps} 个 batch 才会 step。循环末尾剩下的要么白算，要么梯度混进下一个 epoch 的第一组。",
+                fix="最后一个 batch 也要 step：if (i + 1) % {steps} == 0 or i + 1 == len(loader)，并按该组真实大小除损失。",
+            ),
+        ),
+        "run": (
+            Text(
+                title="The last {left} backward passes are followed by no optimizer step{batches: (* batches in groups of {steps})}",
+                why="The dry run reached the end of the loop: with groups of {steps} the rest of the epoch is computed and thrown away, or its gradients leak into the next epoch.",
+                fix="Step also at the last batch: if (i + 1) % {steps} == 0 or i + 1 == len(loader); scale that window by its own size.",
+            ),
+            Text(
+                title="最后 {left} 次反向之后没有优化步{batches:（* 个 batch，每组 {steps} 个）}",
+                why="试运行走到了循环末尾：每组 {steps} 个，剩下的算了也白算，或其梯度混入下一个 epoch。",
+                fix="最后一个 batch 也要 step：if (i + 1) % {steps} == 0 or i + 1 == len(loader)；该窗口按自身大小缩放。",
+            ),
+        ),
         "modulo": (
             Text(
                 title="{batches} batches an epoch in groups of {steps}: the last {left} are left without a step",

@@ -5,15 +5,26 @@ from collections.abc import Iterator
 
 from ongpu.facts.accumulation import AccumulationTable
 from ongpu.facts.code import TrainingLog
+from ongpu.facts.dryrun import DryRun
 from ongpu.facts.framework import Packages
+from ongpu.facts.program import Event, Program, Script
 from ongpu.facts.symptoms import Symptoms
+from ongpu.facts.values import Tensor
+from ongpu.facts.windows import over_loader, windows
 from ongpu.lazy import lazy
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 _ROW = lazy(r"^\s*\|?(?:\s*[\d.]+\s*\|?){3,8}\s*$")
 
 
-def check(symptoms: Symptoms | None, log: TrainingLog | None, packages: Packages | None, table: AccumulationTable | None) -> Iterator[Finding]:
+def check(
+    symptoms: Symptoms | None, log: TrainingLog | None, packages: Packages | None, table: AccumulationTable | None, dryrun: DryRun | None,
+    program: Program | None,
+) -> Iterator[Finding]:
+    if dryrun:
+        yield from _in_run(dryrun)
+    if program:
+        yield from (finding for script in program.scripts for finding in _in_source(script))
     told = symptoms.cite("accumulation-words", most=3) if symptoms else ()
     version = packages.version("transformers") if packages else None
     affected = bool(version and (4, 46) <= _short(version) < (4, 50))
@@ -48,6 +59,39 @@ def check(symptoms: Symptoms | None, log: TrainingLog | None, packages: Packages
         )
 
 
+MEANS = (
+    "cross_entropy", "nll_loss", "mse_loss", "l1_loss", "smooth_l1_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits",
+    "huber_loss", "CrossEntropyLoss", "NLLLoss", "MSELoss", "L1Loss", "SmoothL1Loss", "BCELoss", "BCEWithLogitsLoss", "HuberLoss", "CTCLoss",
+)  # fmt: skip
+
+
+def _in_source(script: Script) -> Iterator[Finding]:
+    """Windows of several backward passes of a mean, which nothing divides."""
+    for window in windows(script):
+        for backward in window.backwards:
+            loss = backward.receiver
+            divided = script.calls(".div_", ".mul_", ".unscale_")  # of the gradients, before the step
+            if not isinstance(loss, Tensor) or any(t.scaled for t in loss.line()) or not over_loader(window.loop) or any(divided):
+                continue
+            if any(_mean(e) for e in script.events if e.kind == "call" and any(e.value is t for t in loss.line())):
+                yield Finding(
+                    certainty=Certainty.LIKELY,
+                    variant="source",
+                    values={"steps": window.every, "line": backward.line, "code": backward.words()},
+                    refs=(backward.ref(), window.step.ref()),
+                )
+                return
+
+
+def _mean(made: Event) -> bool:
+    """Whether that call gives the mean over a batch."""
+    name = made.name.rpartition(".")[2] if made.name != "forward" else getattr(made.receiver, "name", "").rpartition(".")[2]
+    if name == "mean":
+        return True
+    origin = getattr(made.receiver, "made", None) if made.name == "forward" else made
+    return name in MEANS and origin is not None and origin.says("reduction", "mean") == "mean"
+
+
 def _short(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
 
@@ -56,6 +100,18 @@ def _whole(ratio: float) -> bool:
     """Whether one loss is a whole multiple (2 to 64) of the other, within 3 %."""
     ratio = ratio if ratio >= 1 else 1 / ratio if ratio > 0 else 0
     return 1.9 < ratio < 65 and abs(ratio - round(ratio)) / ratio < 0.03
+
+
+def _in_run(run: DryRun) -> Iterator[Finding]:
+    """From a dry run: windows of several backward passes whose loss was seen not to be divided."""
+    done = run.accumulation
+    several = [window for window in done.windows if window.backwards > 1]
+    if done.scaled is False and several:
+        places = dict.fromkeys(place for place in (several[0].backward_place, several[0].step_place) if place)
+        yield Finding(
+            certainty=Certainty.LIKELY, variant="run", values={"steps": done.every or several[0].backwards, "line": str(next(iter(places), "?"))},
+            refs=tuple(place.ref() for place in places),
+        )
 
 
 RULE = Rule(
@@ -75,6 +131,30 @@ RULE = Rule(
         fix="在 backward() 之前 loss = loss / accumulation_steps（损失为均值时）；日志记录未除的值。accelerate 用 with accelerator.accumulate(model)，Lightning 用 accumulate_grad_batches：它们会自动除，不要再除一次。",
     ),
     variants={
+        "source": (
+            Text(
+                title="{code} adds up the gradients of {steps} batches, and the loss is not divided by {steps}",
+                why="backward() adds to what is there. The loss is a mean over one batch, so the step is {steps} times as large as with one large batch, as if the learning rate were (Adam hides most of it; SGD, clipping and weight decay do not).",
+                fix="loss = loss / {steps} before backward() (log the undivided one). For losses over tokens, sum them and divide by the number of tokens in the window.",
+            ),
+            Text(
+                title="{code} 把 {steps} 个 batch 的梯度相加，而损失没有除以 {steps}",
+                why="backward() 会在已有梯度上累加。损失是单个 batch 的均值，因此每步相当于用一个大 batch 时的 {steps} 倍，等于学习率放大（Adam 会掩盖大部分；SGD、梯度裁剪和权重衰减不会）。",
+                fix="backward() 之前 loss = loss / {steps}（日志记录未除的值）。按 token 计的损失应求和，再除以整组的 token 数。",
+            ),
+        ),
+        "run": (
+            Text(
+                title="Gradients of {steps} backward passes are summed, and the loss at {line} is not divided by {steps}",
+                why="The dry run followed the loss from its mean to backward(): nothing divides it. The step is then {steps} times as large as with one large batch, as if the learning rate were (Adam hides most of it; clipping and SGD do not).",
+                fix="(loss / {steps}).backward(), or divide the gradients once before the step. For losses over tokens divide by the window's number of tokens.",
+            ),
+            Text(
+                title="{steps} 次反向的梯度相加，而 {line} 处的损失没有除以 {steps}",
+                why="试运行从取均值一直跟踪到 backward()：没有任何除法。这样每步相当于用一个大 batch 时的 {steps} 倍，等于学习率放大（Adam 会掩盖大部分；梯度裁剪和 SGD 不会）。",
+                fix="(loss / {steps}).backward()，或在 step 之前把梯度除一次。按 token 计的损失应除以整个窗口的 token 数。",
+            ),
+        ),
         "told": (
             Text(
                 title="The loss is not divided by the number of accumulation steps, so gradients are that many times too large",

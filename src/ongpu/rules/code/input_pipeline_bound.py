@@ -7,6 +7,7 @@ from ongpu.facts.code import Traceback, TrainingLog
 from ongpu.facts.environment import Machine
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.intent import goes_on
+from ongpu.facts.profile import Profile
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.system import Processes
 from ongpu.knowledge.median import median
@@ -15,8 +16,10 @@ from ongpu.model import Certainty, Finding, Layer, Ref, Rule, Severity, Text
 
 def check(
     log: TrainingLog | None, symptoms: Symptoms | None, gpus: Gpus | None, processes: Processes | None, machine: Machine | None,
-    traceback: Traceback | None,
+    traceback: Traceback | None, profile: Profile | None,
 ) -> Iterator[Finding]:
+    if profile:
+        yield from _in_profile(profile)
     share = log.data_share() if log else None
     pauses = _pauses(log, gpus, symptoms)
     if pauses:
@@ -57,6 +60,32 @@ def check(
     else:
         found = list(_idle(symptoms, gpus, slow_disk))
         yield from found or _told(symptoms, gpus)
+
+
+def _in_profile(profile: Profile) -> Iterator[Finding]:
+    """A timeline in which the GPU runs nothing while the loader is waited for, or while data is copied from pageable memory."""
+    for gpu in profile.gpus:
+        share = gpu.wait("loading")
+        longest = max((wait.longest for wait in gpu.waits if wait.cause == "loading"), default=0.0)
+        if share >= 10:
+            once = gpu.steps is not None and gpu.steps > 2 and longest > 0.8 * share * gpu.span / 100  # the workers' start
+            yield Finding(
+                certainty=Certainty.CERTAIN if share >= 30 and not once else Certainty.LIKELY, severity=Severity.NOTE if once else None,
+                subject=f"GPU {gpu.index}", variant="trace",
+                values={
+                    "gpu": gpu.index, "share": f"{share:.0f}", "busy": f"{gpu.share(gpu.busy):.0f}", "longest": f"{longest:.3g}",
+                    "most": "?" if gpu.loading_at_most is None else f"{gpu.loading_at_most:.1f}", "step": f"{gpu.step:.4g}" if gpu.step else "?",
+                },
+                refs=(*gpu.why("loading"), *((gpu.loading_ref,) if gpu.loading_ref else ())),
+            )
+        pageable = [one for one in gpu.copies if "Pageable -> Device" in one.name]
+        copying = gpu.share(gpu.copy_alone)
+        if copying >= 10 and pageable and pageable[0].milliseconds > 0.5 * gpu.copy_alone:
+            yield Finding(
+                certainty=Certainty.LIKELY, subject=f"GPU {gpu.index}", variant="pageable",
+                values={"gpu": gpu.index, "share": f"{copying:.0f}", "number": pageable[0].count, "milliseconds": f"{pageable[0].milliseconds:.4g}"},
+                refs=(gpu.ref, pageable[0].ref),
+            )
 
 
 def _pauses(log: TrainingLog | None, gpus: Gpus | None, symptoms: Symptoms | None) -> tuple[float, float, Ref] | None:
@@ -140,6 +169,30 @@ RULE = Rule(
         fix="把数据放到 SSD 或内存，或存成大的顺序文件（WebDataset、LMDB、TFRecord）；把 num_workers 提到 CPU 核数，配合 persistent_workers=True、pin_memory=True、prefetch_factor；预先缩小图像，或在 GPU 上解码（DALI、torchvision.io）。如果加 worker 没有变化，瓶颈就是磁盘：iostat -x 1。",
     ),
     variants={
+        "trace": (
+            Text(
+                title="GPU {gpu} ran nothing for {share} % of the time while the loop waited for the next batch",
+                why="The trace shows the GPU busy {busy} % of the time, and idle while the thread that feeds it stands in the data loader (longest wait {longest} ms{step:, a step takes * ms}). {most:Were loading free, a step would take at most * % less: the other work of host and GPU stays.|}",
+                fix="More worker processes (num_workers, persistent_workers=True, prefetch_factor) and pin_memory=True; cheaper decoding and augmentation, or on the GPU (DALI, torchvision.transforms.v2); data resized beforehand, in large sequential files or in RAM. If the first batch alone is slow, that is the start of the workers: persistent_workers=True.",
+            ),
+            Text(
+                title="GPU {gpu} 有 {share} % 的时间空转，因为循环在等下一个 batch",
+                why="trace 显示 GPU 只有 {busy} % 的时间在忙；空闲时，下发工作的线程正停在数据加载器里（最长一次 {longest} 毫秒{step:，每步 * 毫秒}）。{most:若加载不耗时，每步最多快 * %：主机与 GPU 的其他工作不变。|}",
+                fix="增加 worker 进程（num_workers、persistent_workers=True、prefetch_factor），设 pin_memory=True；降低解码和增强的开销，或放到 GPU 上（DALI、torchvision.transforms.v2）；预先缩放数据，存成大的顺序文件或放进内存。如果只有第一个 batch 慢，那是 worker 在启动：persistent_workers=True。",
+            ),
+        ),
+        "pageable": (
+            Text(
+                title="GPU {gpu} spends {share} % of the time on copies while it computes nothing, from pageable memory",
+                why="{number} copies from ordinary (pageable) memory took {milliseconds} ms. CUDA stages them through a small buffer and the host waits, so they cannot overlap with kernels.",
+                fix="DataLoader(pin_memory=True) and x.to(device, non_blocking=True); copy the next batch on another stream; send uint8 or fewer bytes and convert on the GPU.",
+            ),
+            Text(
+                title="GPU {gpu} 有 {share} % 的时间只在拷贝（来自可分页内存），没有计算",
+                why="{number} 次来自普通（可分页）内存的拷贝耗时 {milliseconds} 毫秒。CUDA 要经过小缓冲区中转，主机也要等待，所以无法与 kernel 重叠。",
+                fix="DataLoader(pin_memory=True) 配合 x.to(device, non_blocking=True)；在另一个流上拷贝下一个 batch；传 uint8 或更少的字节，到 GPU 上再转换。",
+            ),
+        ),
         "told": (
             Text(
                 title="The GPU idles between bursts of work: it seems to wait for data from the CPU or the disk",

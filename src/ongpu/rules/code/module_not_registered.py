@@ -1,13 +1,81 @@
 """Layers are kept in a plain list or dict, so that .to() and the optimizer do not see them."""
 
+import ast
 from collections.abc import Iterator
 
 from ongpu.facts.mismatch import Mismatches
+from ongpu.facts.objects import Objects, cite, names
+from ongpu.facts.operands import Operands, cause, seen
+from ongpu.facts.program import Event, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
-from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
+from ongpu.facts.values import Class, Items, Module
+from ongpu.model import Certainty, Edit, Finding, Layer, Rule, Severity, Text
 
 
-def check(mismatches: Mismatches | None, symptoms: Symptoms | None) -> Iterator[Finding]:
+def check(
+    mismatches: Mismatches | None, symptoms: Symptoms | None, objects: Objects | None, operands: Operands | None, program: Program | None
+) -> Iterator[Finding]:
+    yield from (finding for script in program.scripts for finding in _in_source(script)) if program else ()
+    yield from _in_objects(objects) if objects else ()
+    yield from _in_error(mismatches, symptoms, operands)
+
+
+def _in_source(script: Script) -> Iterator[Finding]:
+    """Attributes of a module that hold layers in a plain list, dict or tuple, and that its other methods use."""
+    for event in distinct(script.of("setattr")):
+        owner, held = event.receiver, event.value
+        if not isinstance(owner, Module) or not isinstance(owner.cls, Class) or owner.cls.kind not in ("module", "lightning"):
+            continue
+        layers = [item for item in held.items if isinstance(item, Module) and item.sure and item.weighs] if isinstance(held, Items) else []
+        if not layers or not _used(owner.cls, event.name) or any(_registers(call, owner) for call in script.calls(".add_module", ".register_module", "setattr")):
+            continue
+        yield Finding(
+            subject=f"{owner.cls.name}.{event.name}",
+            certainty=Certainty.LIKELY,
+            variant="source",
+            values={"name": f"self.{event.name}", "model": owner.cls.name, "kind": held.kind if isinstance(held, Items) else "list", "line": event.line},
+            refs=(event.ref(), *((layers[0].made.ref(),) if layers[0].made and layers[0].made.line != event.line else ())),
+            edits=_wrapped(event),
+        )
+
+
+def _used(cls: Class, name: str) -> bool:
+    """Whether a method other than __init__ reads that attribute of self."""
+    return any(
+        isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, ast.Load)
+        for method in cls.methods() if method.name != "__init__"
+        for node in ast.walk(method.node)
+    )  # fmt: skip
+
+
+def _registers(call: Event, owner: Module) -> bool:
+    """Whether the layers are registered one by one beside the list."""
+    return call.receiver is owner or (bool(call.args) and call.args[0] is owner)
+
+
+def _wrapped(event: Event) -> tuple[Edit, ...]:
+    """nn.ModuleList around a list that is written out in the assignment."""
+    given = event.stmt.value if isinstance(event.stmt, ast.Assign | ast.AnnAssign) else None
+    full = isinstance(given, ast.ListComp) or (isinstance(given, ast.List) and bool(given.elts))
+    if given is None or not full or "nn." not in event.file.text:
+        return ()
+    return (event.file.before(given, "nn.ModuleList("), event.file.after(given, ")"))
+
+
+def _in_objects(objects: Objects) -> Iterator[Finding]:
+    escaped = objects.escaped()
+    if not escaped:
+        return
+    sure = [p for p in escaped if p.kind != "tensor"]
+    apart = any(objects.working() and p.device != objects.home for p in sure)
+    yield Finding(
+        certainty=Certainty.POSSIBLE if not sure else Certainty.CERTAIN if apart or objects.optimizer else Certainty.LIKELY,
+        severity=None if sure else Severity.WARNING, variant="live", refs=cite(sure or escaped),
+        values={"names": names(sure or escaped), "model": objects.model, "held": (sure or escaped)[0].held, "count": len(sure or escaped), "line": "?"},
+    )
+
+
+def _in_error(mismatches: Mismatches | None, symptoms: Symptoms | None, operands: Operands | None) -> Iterator[Finding]:
     if symptoms and symptoms.has("empty-parameter-list"):
         yield Finding(certainty=Certainty.LIKELY, variant="empty", refs=symptoms.cite("empty-parameter-list"))
         return
@@ -17,13 +85,13 @@ def check(mismatches: Mismatches | None, symptoms: Symptoms | None) -> Iterator[
         return
     listed = symptoms.cite("list-of-modules", "modules-appended", "plain-list-told", most=2) if symptoms else ()
     for found in mismatches.found if mismatches else ():
-        slug, certainty = found.suspect
+        slug, certainty = cause(found, operands)
         both = bool(symptoms and symptoms.has("list-of-modules") and (symptoms.has("modules-appended") or any("nn." in h.ref.quote for h in symptoms.seen("list-of-modules"))))
         if listed and (both or slug == "model-not-moved" or found.odd in ("weight", "class weight", None)):
             yield Finding(certainty=Certainty.LIKELY, variant="listed", values={"line": listed[0].quote}, refs=(*found.raised.cite(), *listed))
             return
         if slug == "module-not-registered":
-            yield Finding(certainty=certainty, values={"line": found.line or "?"}, refs=found.raised.cite())
+            yield Finding(certainty=certainty, values={"line": found.line or "?"}, refs=(*found.raised.cite(), *seen(operands)))
             return
 
 
@@ -45,6 +113,30 @@ RULE = Rule(
         fix="改用 nn.ModuleList(...) 或 nn.ModuleDict(...)（参数用 nn.ParameterList），张量用 register_buffer；这样 model.to(device) 才能移到它们。",
     ),
     variants={
+        "source": (
+            Text(
+                title="{name} of {model} keeps layers in a plain {kind}: .to(), state_dict() and the optimizer do not see them",
+                why="Only attributes that are modules are registered. Layers in a plain list or dict stay on the CPU when the model is moved, are not trained, and are missing from checkpoints.",
+                fix="nn.ModuleList([...]) for a list, nn.ModuleDict({{...}}) for a dict, nn.Sequential(...) where they follow one another.",
+            ),
+            Text(
+                title="{model} 的 {name} 把层放在普通的 {kind} 里：.to()、state_dict() 和优化器都看不到",
+                why="只有本身是模块的属性才会被注册。放在普通列表或字典里的层，在移动模型时留在 CPU，不会被训练，检查点里也没有。",
+                fix="列表用 nn.ModuleList([...])，字典用 nn.ModuleDict({{...}})，依次执行的用 nn.Sequential(...)。",
+            ),
+        ),
+        "live": (
+            Text(
+                title="{model} does not know of parameters that it holds ({held}): {names}",
+                why="{count} parameters stand in a plain list, tuple, dict or attribute of the model. model.parameters() does not give them: .to(device) leaves them where they are, the optimizer does not train them, state_dict() does not save them.",
+                fix="Hold layers in nn.ModuleList or nn.ModuleDict, parameters in nn.ParameterList or as nn.Parameter attributes, constants with register_buffer. A frozen helper that is hidden on purpose has to be moved by hand, and its parameters set to requires_grad_(False).",
+            ),
+            Text(
+                title="{model} 持有一些没有注册的参数（{held}）：{names}",
+                why="有 {count} 个参数放在模型的普通列表、元组、字典或属性里。model.parameters() 不包含它们：.to(device) 不移动、优化器不训练、state_dict() 不保存。",
+                fix="层放进 nn.ModuleList 或 nn.ModuleDict，参数放进 nn.ParameterList 或设为 nn.Parameter 属性，常量用 register_buffer。若是有意隐藏的冻结子模块，需要手动移动，并对其参数 requires_grad_(False)。",
+            ),
+        ),
         "listed": (
             Text(
                 title="Modules are kept in a plain Python list or dict, so .to(device) does not reach them: {line}",

@@ -3,12 +3,17 @@
 from collections.abc import Iterator
 
 from ongpu.facts.code import OutOfMemory, Traceback
+from ongpu.facts.dryrun import DryRun
+from ongpu.facts.dryrun_parts import Mismatch
 from ongpu.facts.nccl import NcclLog
 from ongpu.facts.symptoms import Symptoms
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
 
-def check(nccl: NcclLog | None, symptoms: Symptoms | None, traceback: Traceback | None, oom: OutOfMemory | None) -> Iterator[Finding]:
+def check(nccl: NcclLog | None, symptoms: Symptoms | None, traceback: Traceback | None, oom: OutOfMemory | None, dryrun: DryRun | None) -> Iterator[Finding]:
+    if dryrun and dryrun.mismatches:
+        yield _in_run(dryrun.mismatches[0])
+        return
     said = symptoms.cite("nccl-timeout-line", most=3) if symptoms else ()
     real = [r for r in said if _collective(r.quote) or (symptoms and "socket timeout" in r.quote.lower() and symptoms.has("per-rank-launch", "several-gpus"))]
     timeouts = nccl.timeouts if nccl else ()
@@ -44,6 +49,13 @@ def _collective(line: str) -> bool:
     return any(word in low for word in words)
 
 
+def _in_run(mismatch: Mismatch) -> Finding:
+    """From a dry run of all ranks: the first collective in which they differ."""
+    told = [f"rank {rank}: {f'{c.op} {list(c.shape)}' if c else '-'}" for rank, c in mismatch.ranks.items()]
+    places = dict.fromkeys(c.place for c in mismatch.ranks.values() if c and c.place)
+    return Finding(fixes=(Fix("find-missing-rank"),), variant="run", values={"index": mismatch.index, "calls": told[:8]}, refs=tuple(p.ref() for p in places)[:4])
+
+
 RULE = Rule(
     slug="nccl-timeout",
     layer=Layer.CODE,
@@ -61,6 +73,18 @@ RULE = Rule(
         fix="找出缺席的 rank：TORCH_NCCL_TRACE_BUFFER_SIZE=2000 加 TORCH_NCCL_DUMP_ON_TIMEOUT=1（flight recorder）、TORCH_DISTRIBUTED_DEBUG=DETAIL、在各 rank 上 py-spy dump。让所有 rank 都调用保存函数和 barrier，只有写文件归 rank 0；数据不均时用 Join 或 drop_last；确实耗时的工作才调大 init_process_group(timeout=timedelta(hours=2))。如果从一开始就不通，试 NCCL_P2P_DISABLE=1 和 NCCL_SOCKET_IFNAME。",
     ),
     variants={
+        "run": (
+            Text(
+                title="The ranks do not call the same collectives: number {index} is {calls}",
+                why="The dry run ran every rank. Where they differ, a real job waits until the process group's time-out, or mixes up data.",
+                fix="Let every rank take the same path: no collective, barrier, DDP forward or saving that communicates inside \"if rank == 0\"; the same number of batches on all ranks (drop_last=True, DistributedSampler, Join); the same shapes.",
+            ),
+            Text(
+                title="各 rank 调用的集合通信不一致：第 {index} 次为 {calls}",
+                why="试运行跑了每个 rank。出现差异处，真实任务会一直等到进程组超时，或者数据错乱。",
+                fix="让所有 rank 走同样的路径：“if rank == 0” 里不要有集合通信、barrier、DDP 前向或会通信的保存；各 rank 的 batch 数相同（drop_last=True、DistributedSampler、Join）；形状相同。",
+            ),
+        ),
         "told": (
             Text(
                 title="A job on several GPUs hangs in a collective: a rank seems not to take part",

@@ -3,13 +3,59 @@
 from collections.abc import Iterator
 
 from ongpu.facts.code import Traceback, TrainingLog
+from ongpu.facts.dryrun import DryRun
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.intent import goes_on
+from ongpu.facts.objects import Objects, cite
+from ongpu.facts.profile import Profile
 from ongpu.facts.symptoms import Symptoms
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 
-def check(symptoms: Symptoms, traceback: Traceback | None, gpus: Gpus | None, log: TrainingLog | None) -> Iterator[Finding]:
+def check(
+    symptoms: Symptoms | None, traceback: Traceback | None, gpus: Gpus | None, log: TrainingLog | None, profile: Profile | None,
+    objects: Objects | None, dryrun: DryRun | None,
+) -> Iterator[Finding]:
+    if dryrun:
+        yield from _in_run(dryrun)
+    if profile:
+        yield from _in_profile(profile)
+    if symptoms:
+        yield from _in_words(symptoms, traceback, gpus, log)
+    if objects:
+        yield from _in_objects(objects)
+
+
+def _in_objects(objects: Objects) -> Iterator[Finding]:
+    """A float32 model in training on a card with TF32, which is off; autocast may still come around the forward pass."""
+    card = next((m for m in objects.memory if m.device == objects.home), None)
+    newer = card is not None and card.capability is not None and card.capability >= (8, 0)
+    if newer and objects.weights_dtype == "float32" and objects.optimizer and objects.precision == "highest" and not objects.autocast:
+        yield Finding(
+            certainty=Certainty.POSSIBLE, severity=Severity.NOTE, values={"card": card.name if card else "?"}, refs=cite(objects.of("parameter"), 1)
+        )
+
+
+def _in_profile(profile: Profile) -> Iterator[Finding]:
+    """A timeline whose matrix products run on the ordinary cores of a card that has tensor cores."""
+    for gpu in profile.gpus:
+        plain, family = gpu.of_kernels("plain-matmul"), gpu.family("plain-matmul")
+        capability = gpu.card.capability if gpu.card else None
+        if family is None or plain < 30 or gpu.share(gpu.busy) < 30 or (capability and int(capability.partition(".")[0] or 0) < 7):
+            continue
+        yield Finding(
+            certainty=Certainty.LIKELY if capability else Certainty.POSSIBLE, severity=None if plain >= 50 else Severity.NOTE,
+            subject=f"GPU {gpu.index}", variant="trace",
+            values={
+                "gpu": gpu.index, "share": f"{plain:.0f}", "cores": f"{gpu.of_kernels('tensor-core') + gpu.of_kernels('attention'):.0f}",
+                "kernel": family.example.partition("(")[0].removeprefix("void ")[:60], "card": gpu.card.name if gpu.card and capability else "?",
+                "most": f"{plain * gpu.share(gpu.busy) / 100:.0f}",
+            },
+            refs=(gpu.ref, family.ref),
+        )
+
+
+def _in_words(symptoms: Symptoms, traceback: Traceback | None, gpus: Gpus | None, log: TrainingLog | None) -> Iterator[Finding]:
     hint = symptoms.cite("tf32-off", most=2)
     off = symptoms.cite("precision-off", "amp-off-told", most=2)
     idle = symptoms.cite("tensor-pipe-idle", most=2)
@@ -29,6 +75,14 @@ def check(symptoms: Symptoms, traceback: Traceback | None, gpus: Gpus | None, lo
     )
 
 
+def _in_run(run: DryRun) -> Iterator[Finding]:
+    """From a dry run: much matrix work on a card with tensor cores, all of it in float32."""
+    dtypes = {dtype for model in run.devices.models for dtype in model.dtypes if "float" in dtype}
+    each = run.devices.flop.get("cuda", 0.0) / max(1, run.turns)
+    if run.card.capability >= (7, 0) and each >= 1e11 and dtypes == {"float32"} and not run.calls.autocast:
+        yield Finding(severity=Severity.NOTE, certainty=Certainty.LIKELY, variant="run", values={"card": run.card.name, "work": f"{each / 1e12:.3g}"}, refs=run.heaviest())
+
+
 RULE = Rule(
     slug="no-mixed-precision",
     layer=Layer.CODE,
@@ -45,4 +99,30 @@ RULE = Rule(
         why="Volta 及更新的卡上，半精度（float16、bfloat16）在 Tensor Core 上快很多倍；Ampere 及更新的卡还有 TF32 可加速 float32。这里两者都没开。收益取决于矩阵乘法的占比，请实测。",
         fix="开头设 torch.set_float32_matmul_precision('high')（TF32）；再用 torch.autocast('cuda', dtype=torch.bfloat16)，或 float16 加 torch.amp.GradScaler('cuda')；Trainer 用 bf16=True 或 fp16=True；accelerate launch --mixed_precision bf16；Lightning precision='bf16-mixed'；Keras mixed_precision.set_global_policy('mixed_float16')。",
     ),
+    variants={
+        "run": (
+            Text(
+                title="{work} TFLOP a pass run in float32, though {card} has tensor cores",
+                why="No autocast was entered and all weights are float32 in the dry run. TF32 (torch.set_float32_matmul_precision('high')) may be on: it is not seen here.",
+                fix="torch.set_float32_matmul_precision('high') on Ampere and newer; torch.autocast('cuda', dtype=torch.bfloat16), or float16 with torch.amp.GradScaler('cuda') on Volta and Turing. Measure what it gains.",
+            ),
+            Text(
+                title="每轮 {work} TFLOP 以 float32 运行，而 {card} 有 Tensor Core",
+                why="试运行中没有进入 autocast，权重全是 float32。TF32（torch.set_float32_matmul_precision('high')）可能已打开：这里看不出来。",
+                fix="Ampere 及更新的卡：torch.set_float32_matmul_precision('high')；torch.autocast('cuda', dtype=torch.bfloat16)，Volta 与 Turing 用 float16 加 torch.amp.GradScaler('cuda')。收益请实测。",
+            ),
+        ),
+        "trace": (
+            Text(
+                title="{share} % of the kernels' time are matrix products that do not use tensor cores (float32: {kernel})",
+                why="The names of the kernels tell it: sgemm, scudnn and simt kernels compute on the ordinary cores, hmma, s16816, tensorop, wgmma and xmma ones on tensor cores ({cores} % here).{card: The * has tensor cores, which do such products several times faster.|} Were they free, a step would take at most about {most} % less.",
+                fix="with torch.autocast(\"cuda\", dtype=torch.bfloat16) from compute capability 8.0 on; torch.float16 with a GradScaler on 7.x. Keeping float32: torch.set_float32_matmul_precision(\"high\") turns on TF32 (8.0 and newer). Sizes that are multiples of 8 (channels, vocabulary, batch).",
+            ),
+            Text(
+                title="kernel 时间的 {share} % 是没有使用 tensor core 的矩阵运算（float32：{kernel}）",
+                why="从 kernel 名字可以看出：sgemm、scudnn、simt 类在普通核心上计算，hmma、s16816、tensorop、wgmma、xmma 类在 tensor core 上计算（此处占 {cores} %）。{card:* 带有 tensor core，做这类运算快数倍。|}即使这些运算不耗时，每步最多也只快约 {most} %。",
+                fix="计算能力 8.0 及以上用 with torch.autocast(\"cuda\", dtype=torch.bfloat16)；7.x 用 torch.float16 配合 GradScaler。若保持 float32：torch.set_float32_matmul_precision(\"high\") 可启用 TF32（8.0 及以上）。各维大小取 8 的倍数（通道、词表、batch）。",
+            ),
+        ),
+    },
 )

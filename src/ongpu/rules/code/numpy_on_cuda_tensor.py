@@ -1,14 +1,18 @@
 """NumPy is asked to read a tensor that lies on the GPU."""
 
+import ast
 from collections.abc import Iterator
 
 from ongpu.facts.code import Traceback
+from ongpu.facts.program import Event, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
-from ongpu.model import Finding, Layer, Rule, Severity, Text
+from ongpu.facts.values import CUDA, MAYBE, Tensor
+from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 
-def check(symptoms: Symptoms, traceback: Traceback | None) -> Iterator[Finding]:
-    if not symptoms.has("numpy-on-cuda"):
+def check(symptoms: Symptoms | None, traceback: Traceback | None, program: Program | None) -> Iterator[Finding]:
+    yield from (finding for script in program.scripts for finding in _in_source(script)) if program else ()
+    if symptoms is None or not symptoms.has("numpy-on-cuda"):
         return
     raised = traceback.said("to numpy", "numpy array") if traceback else None
     own = raised.own() if raised else ()
@@ -18,6 +22,31 @@ def check(symptoms: Symptoms, traceback: Traceback | None) -> Iterator[Finding]:
         values={"line": own[-1].code if own else "?"},
         refs=(*symptoms.cite("numpy-on-cuda"), *(raised.cite() if raised else ())),
     )
+
+
+NUMPY = ("numpy.array", "numpy.asarray", "numpy.concatenate", "numpy.stack", "numpy.mean", "numpy.argmax", "numpy.save")
+
+
+def _in_source(script: Script) -> Iterator[Finding]:
+    """Tensors on CUDA, or with a graph, that NumPy is to read."""
+    for call in distinct(script.calls(".numpy", ".__array__", *NUMPY)):
+        read = call.receiver if call.name.startswith(".") else call.arg(0)
+        if isinstance(read, Tensor) and read.where in (CUDA, MAYBE) and call.says("force", False) is False and not _host_only(call):
+            copy = ".detach().cpu()" if read.graph else ".cpu()"
+            asked = call.call.func  # x.numpy: the copy goes behind the x
+            yield Finding(
+                subject=call.words(),
+                certainty=Certainty.LIKELY,
+                variant="source",
+                values={"code": call.words(60), "line": call.line, "copy": copy},
+                refs=(call.ref(),),
+                edits=(call.file.after(asked.value, copy),) if call.name == ".numpy" and isinstance(asked, ast.Attribute) else (),
+            )
+
+
+def _host_only(call: Event) -> bool:
+    """Whether it is reached only where there is no CUDA."""
+    return any(guard.kind == "cuda" for guard in call.at.guards)
 
 
 RULE = Rule(
@@ -37,6 +66,18 @@ RULE = Rule(
         fix="需要梯度的地方留在 torch 里（torch.stack(list).sum()，不要用 np.sum）。仅为展示时：x.detach().cpu().numpy()，标量用 x.item()。",
     ),
     variants={
+        "source": (
+            Text(
+                title="{code}: NumPy cannot read a tensor that lies on the GPU",
+                why="NumPy reads host memory only, and PyTorch does not copy silently: this line raises a TypeError where there is a GPU.",
+                fix="Copy it first: {copy} before .numpy() or the NumPy function; for one number .item().",
+            ),
+            Text(
+                title="{code}：NumPy 无法读取 GPU 上的张量",
+                why="NumPy 只能读主机内存，PyTorch 不会悄悄复制：在有 GPU 的机器上这一行会抛出 TypeError。",
+                fix="先复制到主机：在 .numpy() 或 NumPy 函数之前加 {copy}；单个数值用 .item()。",
+            ),
+        ),
         "cupy": (
             Text(
                 title="A NumPy function was given a CuPy array",

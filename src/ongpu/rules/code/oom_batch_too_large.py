@@ -3,8 +3,11 @@
 from collections.abc import Iterator
 
 from ongpu.facts.code import OutOfMemory, Traceback, TrainingLog
+from ongpu.facts.dryrun import DryRun
+from ongpu.facts.dryrun_parts import size
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.memory import suspect
+from ongpu.facts.profile import Allocations, gib
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.system import Processes
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
@@ -12,8 +15,14 @@ from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 def check(
     oom: OutOfMemory | None, traceback: Traceback | None, log: TrainingLog | None, processes: Processes | None, gpus: Gpus | None,
-    symptoms: Symptoms | None,
+    symptoms: Symptoms | None, allocations: Allocations | None, dryrun: DryRun | None,
 ) -> Iterator[Finding]:
+    if dryrun:
+        if dryrun.memory_cause == "oom-batch-too-large":
+            yield _in_run(dryrun)
+        return
+    if allocations:
+        yield from _in_snapshot(allocations)
     darknet = symptoms.cite("darknet-algo") if symptoms else ()
     if darknet:
         yield Finding(certainty=Certainty.LIKELY, variant="darknet", refs=darknet)
@@ -43,8 +52,41 @@ def check(
     )
 
 
+def _in_snapshot(allocations: Allocations) -> Iterator[Finding]:
+    """A request that failed with the memory in use: neither scattered nor growing."""
+    for held in allocations.gpus:
+        failed = held.refusals[-1] if held.refusals else None
+        if failed is None or held.lowest or (failed.reserved is not None and held.idle >= failed.bytes > held.largest_idle):
+            continue
+        yield Finding(
+            certainty=Certainty.LIKELY, subject=f"GPU {held.index}", variant="snapshot",
+            values={
+                "gpu": held.index, "wanted": gib(failed.bytes), "peak": gib(held.peak), "where": failed.where or "?",
+                "free": "?" if failed.device_free is None else gib(failed.device_free),
+                "owners": "; ".join(f"{one.place} {gib(one.bytes)}" for one in held.owners[:3]) or "?",
+            },
+            refs=(failed.ref, held.ref, *(one.ref for one in held.owners[:3])),
+        )
+
+
 def _size(gib: float | None) -> str:
     return "?" if gib is None else f"{gib * 1024:.2f} MiB" if gib < 1 else f"{gib:.2f} GiB"
+
+
+def _in_run(run: DryRun) -> Finding:
+    """From a dry run: what is in memory when the card is full."""
+    kinds = run.memory.at_peak.by_kind
+    variable = sum(kinds.get(kind, 0) for kind in ("activation", "temporary", "input", "other"))
+    place = run.error.place if run.error else None
+    held = [share.place.ref() for share in run.memory.at_peak.by_line[:3] if share.place]
+    return Finding(
+        variant="run",
+        values={
+            "card": run.card.name, "batch": run.batch_size or "?", "fixed": size(run.fixed), "variable": size(variable),
+            "line": str(place) if place else "?", "need": size(run.needed),
+        },
+        refs=(*((place.ref(),) if place else ()), *held),
+    )
 
 
 RULE = Rule(
@@ -65,6 +107,30 @@ RULE = Rule(
         fix="减小 batch（darknet：增大 subdivisions；Trainer：per_device_train_batch_size），用梯度累积补偿；降低分辨率或序列长度；使用混合精度（autocast、bf16）和激活检查点（activation checkpointing）。如果 batch 为 1 也在第一步就失败，则是模型本身太大。",
     ),
     variants={
+        "run": (
+            Text(
+                title="One step does not fit on {card}{batch: at batch size *}",
+                why="The memory was full at {line}; with the context the run takes {need}. Weights, gradients and optimizer state are {fixed} of it; what grows with the batch, image size or sequence length is {variable}.",
+                fix="ongpu dryrun --find-batch-size tells the largest batch that fits; make up for a smaller one with gradient accumulation (loss divided by the number of micro-batches). bfloat16 autocast and activation checkpointing shrink the activations; a shorter sequence or smaller images do too.",
+            ),
+            Text(
+                title="单步放不进 {card}{batch:（batch 为 *）}",
+                why="显存在 {line} 处耗尽；加上上下文共需 {need}。其中权重、梯度和优化器状态占 {fixed}；随 batch、图像尺寸或序列长度增长的部分占 {variable}。",
+                fix="ongpu dryrun --find-batch-size 可求出放得下的最大 batch；用梯度累积补偿（损失除以累积步数）。bfloat16 autocast 和激活检查点能减少激活；更短的序列或更小的图像也可以。",
+            ),
+        ),
+        "snapshot": (
+            Text(
+                title="GPU {gpu}: a request of {wanted} failed with {peak} in use at the peak{free:, * free on the card|}",
+                why="The allocator's record shows the memory really in use: neither scattered nor growing from step to step.{where: Asked for by *.|} The largest owners at the peak: {owners}.",
+                fix="Shrink the largest owner: batch size or sequence length with gradient accumulation, activation checkpointing, bf16, 8-bit or sharded optimizer states. What other processes hold on the card is missing too: nvidia-smi.",
+            ),
+            Text(
+                title="GPU {gpu}：申请 {wanted} 失败，峰值时已用 {peak}{free:，显卡剩余 *|}",
+                why="分配器记录显示显存确实在用：既没有碎片化，也没有逐步增长。{where:申请来自 *。|}峰值时最大的持有者：{owners}。",
+                fix="缩小最大的持有者：减小 batch 或序列长度并配合梯度累积，使用激活检查点、bf16、8 位或分片的优化器状态。其他进程占用的显存也要算上：nvidia-smi。",
+            ),
+        ),
         "darknet": (
             Text(
                 title="cuDNN finds no algorithm for a convolution: too little memory is left for its workspace",

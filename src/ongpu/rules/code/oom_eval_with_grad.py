@@ -5,13 +5,59 @@ from collections.abc import Iterator
 from ongpu.facts.code import Oom, OutOfMemory, Traceback, TrainingLog
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.memory import suspect
+from ongpu.facts.program import Event, Loop, Program, Script
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.system import Processes
+from ongpu.facts.values import Module
 from ongpu.model import Certainty, Finding, Layer, Ref, Rule, Severity, Text
 
 
 def check(
-    oom: OutOfMemory, traceback: Traceback | None, log: TrainingLog | None, processes: Processes | None, gpus: Gpus | None, symptoms: Symptoms | None,
+    oom: OutOfMemory | None, traceback: Traceback | None, log: TrainingLog | None, processes: Processes | None, gpus: Gpus | None,
+    symptoms: Symptoms | None, program: Program | None,
+) -> Iterator[Finding]:
+    if program:
+        yield from (finding for script in program.scripts for finding in _in_source(script))
+    if oom:
+        yield from _in_error(oom, traceback, log, processes, gpus, symptoms)
+
+
+def _in_source(script: Script) -> Iterator[Finding]:
+    """Loops that call a module in eval() mode with gradients on, in a script that trains."""
+    if not (script.names_cuda or script.managed) or script.managed & {"lightning"}:
+        return
+    for loop in script.loops:
+        call = next((f for f in loop.forwards or () if f.loop is loop), None) if loop.evaluates else None
+        if call is None or call.at.grad is not True or not isinstance(call.receiver, Module) or call.receiver.training(call) is not False:
+            continue
+        if call.at.frame.inside("forward", "step", "evaluation") or _wants_gradients(script, loop, call):
+            continue
+        yield Finding(
+            subject=call.words(),
+            certainty=Certainty.LIKELY,
+            severity=Severity.WARNING,
+            variant="source",
+            values={"code": call.words(), "line": call.line},
+            refs=(call.ref(), *_last_eval(call.receiver, call)),
+        )
+
+
+def _last_eval(module: Module, call: Event) -> tuple[Ref, ...]:
+    return tuple(event.ref() for event in module.modes or () if event.name == ".eval" and event.order < call.order)[-1:]
+
+
+def _wants_gradients(script: Script, loop: Loop, call: Event) -> bool:
+    """Whether something in the loop asks for gradients (an attack, saliency), or the whole program switched them off."""
+    if any(loop in e.at.loops for e in script.calls("torch.autograd.grad", ".requires_grad_", ".retain_grad", ".backward")):
+        return True
+    if any(e.name == "requires_grad" and e.kind == "setattr" and loop in e.at.loops for e in script.events):
+        return True
+    return any(e.before(call) for e in script.calls("torch.set_grad_enabled", "torch._C._set_grad_enabled"))
+
+
+def _in_error(
+    oom: OutOfMemory, traceback: Traceback | None, log: TrainingLog | None, processes: Processes | None, gpus: Gpus | None,
+    symptoms: Symptoms | None,
 ) -> Iterator[Finding]:
     slug, certainty, error = suspect(oom, traceback, log, processes, gpus)
     told = symptoms.cite("eval-oom-words", "eval-oom-told", "volatile-removed", "diff-adds-no-grad", most=2) if symptoms else ()
@@ -58,4 +104,18 @@ RULE = Rule(
         why="model.eval() 只切换 BatchNorm、Dropout 等层；autograd 仍会记录计算图并保留全部激活。回溯经过评估代码，而外层没有 torch.no_grad(){line:：*|。}",
         fix="验证和推理的前向用 with torch.no_grad():（或 torch.inference_mode()）包住，输出及时移到主机（.cpu()），并使用放得下的 batch。",
     ),
+    variants={
+        "source": (
+            Text(
+                title="Evaluation runs with gradients on: {code} is in eval() mode, without torch.no_grad()",
+                why="model.eval() only switches layers such as BatchNorm and Dropout. Autograd still records the graph of each forward pass and keeps all its activations until the output is gone: memory as in training, for nothing, and slower.",
+                fix="Put the loop under with torch.no_grad(): (or torch.inference_mode()), or decorate the function with @torch.no_grad().",
+            ),
+            Text(
+                title="评估时没有关闭梯度：{code} 处于 eval() 模式，却不在 torch.no_grad() 之内",
+                why="model.eval() 只切换 BatchNorm、Dropout 等层。autograd 仍会记录每次前向的计算图，并保留全部激活直到输出被释放：白白占用与训练相同的显存，还更慢。",
+                fix="把循环放进 with torch.no_grad():（或 torch.inference_mode()），或给函数加上 @torch.no_grad()。",
+            ),
+        ),
+    },
 )

@@ -40,6 +40,7 @@ def check(
         )
         return
     told = symptoms.cite("first-gpu-told", most=3) if symptoms else ()
+    told = tuple(ref for ref in told if "all tensors to be on the same device" not in ref.quote)
     if told and symptoms and not symptoms.has("dataparallel", "nccl-duplicate-gpu", "harmless-p2p-no") and not (gpus and len(gpus.gpus) == 1):
         yield Finding(
             certainty=Certainty.LIKELY if oom or symptoms.has("per-rank-launch", "torch-load-line") else Certainty.POSSIBLE, variant="told",

@@ -1,16 +1,110 @@
 """The graph of every step is kept, so memory grows until it is full."""
 
+import ast
 from collections.abc import Iterator
 
 from ongpu.facts.code import OutOfMemory, Traceback, TrainingLog
+from ongpu.facts.dryrun import DryRun
+from ongpu.facts.dryrun_parts import size
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.memory import growth, suspect
+from ongpu.facts.profile import Allocations, gib
+from ongpu.facts.program import Event, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.system import Processes
+from ongpu.facts.values import Module, Tensor, Unknown
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 
 def check(
+    oom: OutOfMemory | None, traceback: Traceback | None, log: TrainingLog | None, processes: Processes | None, gpus: Gpus | None,
+    symptoms: Symptoms | None, program: Program | None,
+    allocations: Allocations | None, dryrun: DryRun | None,
+) -> Iterator[Finding]:
+    if dryrun:
+        if dryrun.memory_cause == "oom-graph-retained" or (dryrun.grows and not dryrun.ran_out):
+            yield _in_run(dryrun)
+        return
+    if allocations:
+        yield from _in_snapshot(allocations)
+    found = [finding for script in program.scripts for finding in _in_source(script)] if program else []
+    yield from found
+    if any(finding.severity is not Severity.NOTE for finding in found):
+        return
+    yield from _in_error(oom, traceback, log, processes, gpus, symptoms)
+
+
+def _in_snapshot(allocations: Allocations) -> Iterator[Finding]:
+    """A record of the allocator in which the lowest use rises from part to part: something of every step is kept."""
+    for held in allocations.gpus:
+        if len(held.lowest) < 4:
+            continue
+        grown, owner = held.lowest[-1] - held.lowest[2], held.kept[0] if held.kept else None
+        yield Finding(
+            certainty=Certainty.LIKELY, severity=None if held.refusals else Severity.WARNING, subject=f"GPU {held.index}", variant="snapshot",
+            values={
+                "gpu": held.index, "first": gib(held.lowest[2]), "last": gib(held.lowest[-1]), "grown": gib(grown),
+                "owner": owner.place if owner else "?", "blocks": owner.blocks if owner else "?", "size": gib(owner.bytes) if owner else "?",
+            },
+            refs=(*((held.growth_ref,) if held.growth_ref else ()), *(one.ref for one in held.kept[:4]), *(one.ref for one in held.refusals[:1])),
+        )
+
+
+def _in_source(script: Script) -> Iterator[Finding]:
+    for event in distinct(script.of("accumulate")):
+        kept = event.value
+        loop = event.loop
+        if not isinstance(kept, Tensor) or kept.graph is not True or kept.origin == "parameter" or loop is None or event.at.grad is not True or _leaves(event):
+            continue
+        if any(isinstance(frame.me, Module) for frame in event.at.frame.chain()):
+            continue  # code of a module: its caller decides
+        backwards = list(script.calls(".backward", "torch.autograd.backward"))
+        mine = [b for b in backwards if isinstance(b.receiver, Tensor) and b.receiver.comes_from(kept)]
+        if not mine and any(isinstance(b.receiver, Unknown) or b.flow != event.flow for b in backwards if not event.at.frame.alone or b.at.frame is event.at.frame):
+            continue
+        inside = [b for b in mine if loop in b.at.loops]
+        if mine and not inside:
+            continue  # one backward over all turns of an inner loop: that graph is meant
+        if not mine:
+            if event.at.frame.alone and not (loop.trains or loop.evaluates):
+                continue
+            yield _kept(event, "kept", Severity.WARNING)
+        elif all(any(g.kind == "every" for g in b.guards_in(loop)) for b in inside):
+            yield _kept(event, "window", Severity.WARNING)
+        else:
+            yield _kept(event, "nodes", Severity.NOTE)
+
+
+def _leaves(event: Event) -> bool:
+    """Whether the function gives what it gathers to a caller that nobody knows."""
+    frame = event.at.frame
+    if not frame.alone or frame.function is None:
+        return False
+    name = event.target.partition(".")[0]
+    returns = [node.value for node in ast.walk(frame.function.node) if isinstance(node, ast.Return | ast.Yield) and node.value is not None]
+    return name == "self" or any(isinstance(part, ast.Name) and part.id == name for value in returns for part in ast.walk(value))
+
+
+def _kept(event: Event, variant: str, severity: Severity) -> Finding:
+    node = event.node
+    added: ast.expr | None = None
+    if isinstance(node, ast.AugAssign):
+        added = node.value
+    elif isinstance(node, ast.Call) and len(node.args) == 1 and event.name == "append":
+        added = node.args[0]
+    simple = isinstance(added, ast.Name | ast.Attribute | ast.Call)
+    return Finding(
+        subject=event.target,
+        variant=variant,
+        certainty=Certainty.LIKELY,
+        severity=severity,
+        values={"target": event.target, "line": event.line, "code": event.words()},
+        refs=(event.ref(),),
+        edits=(event.file.after(added, ".detach()"),) if added is not None and simple and variant != "window" else (),
+    )
+
+
+def _in_error(
     oom: OutOfMemory | None, traceback: Traceback | None, log: TrainingLog | None, processes: Processes | None, gpus: Gpus | None,
     symptoms: Symptoms | None,
 ) -> Iterator[Finding]:
@@ -49,6 +143,20 @@ def traceback_free(traceback: Traceback | None) -> bool:
     return traceback is None or not any(r.error for r in traceback.raised)
 
 
+def _in_run(run: DryRun) -> Finding:
+    """From a dry run: memory that rose with every optimizer step, and the lines that made what is kept."""
+    memory, growth = run.memory, run.memory.growth or 1
+    left = max(0, memory.capacity - memory.peak_reserved)
+    lines = [share.place for share in memory.growth_by_line if share.place]
+    return Finding(
+        variant="run",
+        certainty=Certainty.LIKELY,
+        severity=None if run.ran_out else Severity.WARNING,
+        values={"growth": size(growth), "steps": left // growth, "card": run.card.name, "line": str(lines[0]) if lines else "?"},
+        refs=tuple(line.ref() for line in dict.fromkeys(lines))[:4],
+    )
+
+
 RULE = Rule(
     slug="oom-graph-retained",
     layer=Layer.CODE,
@@ -67,6 +175,66 @@ RULE = Rule(
         fix="保存数值而不是张量：total += loss.item()，losses.append(loss.detach().cpu())；每个 micro-batch 都 backward，不要累加后只 backward 一次；去掉 retain_graph=True；分段之间 hidden = hidden.detach()；验证时用 torch.no_grad()。",
     ),
     variants={
+        "run": (
+            Text(
+                title="Memory grows by {growth} with every step: {card} is full after about {steps} more steps",
+                why="After each optimizer step more stays allocated than after the one before{line:; most of what stays is made at *}. Something keeps tensors of past steps, with their graph: a sum or list of losses or outputs, retain_graph=True, a hidden state that is carried on.",
+                fix="Keep numbers or detached tensors (loss.item(), out.detach().cpu()), detach the hidden state between steps, and drop retain_graph=True.",
+            ),
+            Text(
+                title="显存每步增加 {growth}：再过约 {steps} 步 {card} 就会占满",
+                why="每个优化步之后，仍占用的显存都比前一步多{line:；留下的部分多产生于 *}。有东西保留了以往各步的张量及其计算图：损失或输出的累加/列表、retain_graph=True、跨步传递的隐藏状态。",
+                fix="只保存数值或 detach 后的张量（loss.item()、out.detach().cpu()），在两步之间 detach 隐藏状态，去掉 retain_graph=True。",
+            ),
+        ),
+        "snapshot": (
+            Text(
+                title="GPU {gpu}: memory grows all through the record, from {first} to {last} at its lowest points",
+                why="Between steps the use should come back to the same level; it rises by {grown}, so something of each step is kept. Most of what stays was allocated at {owner} ({blocks} blocks, {size}). A loss or output stored as a tensor keeps its whole graph; a list, cache or metric that collects tensors looks the same.",
+                fix="At that place, keep numbers or detached tensors on the CPU: total += loss.item(), outputs.append(y.detach().cpu()); drop retain_graph=True; hidden = hidden.detach(); empty lists and caches after each epoch.",
+            ),
+            Text(
+                title="GPU {gpu}：在整段记录中显存持续增长，最低点从 {first} 升到 {last}",
+                why="各步之间用量本应回到同一水平，这里却上升了 {grown}，说明每步都有东西被留下。留下的大部分在 {owner} 处分配（{blocks} 块，{size}）。以张量形式保存的 loss 或输出会保留整个计算图；不断收集张量的列表、缓存或指标也是同样现象。",
+                fix="在该处保存数值，或 detach 到 CPU 的张量：total += loss.item()，outputs.append(y.detach().cpu())；去掉 retain_graph=True；hidden = hidden.detach()；每个 epoch 后清空列表和缓存。",
+            ),
+        ),
+        "kept": (
+            Text(
+                title="{target} keeps the autograd graph of every batch (line {line})",
+                why="\"{code}\" stores a tensor that carries its graph, and no backward pass ever frees it: all activations of every turn of the loop stay in memory until the loop ends.",
+                fix="Keep numbers or detached tensors: .item() or .detach() on what is added; in validation run the loop under torch.no_grad().",
+            ),
+            Text(
+                title="{target} 保留了每个 batch 的计算图（第 {line} 行）",
+                why="“{code}”存下了带计算图的张量，而且没有任何 backward 会释放它：每一轮循环的全部激活都留在显存里，直到循环结束。",
+                fix="只保存数值或 detach 后的张量：对加入的值用 .item() 或 .detach()；验证循环放在 torch.no_grad() 下。",
+            ),
+        ),
+        "window": (
+            Text(
+                title="The graphs of all micro-batches are held until one backward on their sum (line {line})",
+                why="\"{code}\" sums losses with their graphs, and backward is called only every few turns: the activations of every micro-batch are in memory at once, so accumulation saves nothing.",
+                fix="Call backward for every micro-batch (gradients add up by themselves), scaled by the number of micro-batches or afterwards by the token count, and keep only loss.detach() for the log.",
+            ),
+            Text(
+                title="所有 micro-batch 的计算图都被保留，直到对总和做一次 backward（第 {line} 行）",
+                why="“{code}”把带计算图的损失相加，隔几轮才 backward 一次：每个 micro-batch 的激活同时留在显存里，梯度累积没有省下任何显存。",
+                fix="每个 micro-batch 都调用 backward（梯度会自动累加），按 micro-batch 数缩放，或之后按 token 数缩放；日志只保留 loss.detach()。",
+            ),
+        ),
+        "nodes": (
+            Text(
+                title="{target} holds tensors with a graph, though backward has freed its activations (line {line})",
+                why="\"{code}\" keeps graph nodes, no activations: after backward the saved tensors are gone. It costs little, but the list of nodes grows with each step.",
+                fix="Add .detach() to what is kept (or .item() where it is only printed now and then).",
+            ),
+            Text(
+                title="{target} 保存了带计算图的张量，不过激活已被 backward 释放（第 {line} 行）",
+                why="“{code}”保留的是计算图节点而不是激活：backward 之后保存的张量已经释放。代价很小，但节点会逐步增加。",
+                fix="对保存的值加 .detach()（只是偶尔打印的话用 .item()）。",
+            ),
+        ),
         "course": (
             Text(
                 title="Memory rises from {first} to {last} GiB over {number} lines of the log (epoch after epoch or step after step) until the card is full",

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 
 from ongpu.facts.code import OutOfMemory, Traceback, TrainingLog
+from ongpu.facts.dryrun import DryRun
+from ongpu.facts.dryrun_parts import size
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.memory import suspect
 from ongpu.facts.symptoms import Symptoms
@@ -12,8 +14,12 @@ from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 def check(
     oom: OutOfMemory | None, traceback: Traceback | None, log: TrainingLog | None, processes: Processes | None, gpus: Gpus | None,
-    symptoms: Symptoms | None,
+    symptoms: Symptoms | None, dryrun: DryRun | None,
 ) -> Iterator[Finding]:
+    if dryrun:
+        if dryrun.memory_cause == "oom-model-too-large":
+            yield _in_run(dryrun)
+        return
     spills = symptoms.cite("model-spills", most=2) if symptoms else ()
     if spills:
         shown = [f"{g.name}: {g.memory_total} MiB" for g in gpus.gpus if g.name and g.memory_total] if gpus else []
@@ -47,6 +53,21 @@ def _size(gib: float | None) -> str:
     return "?" if gib is None else f"{gib * 1024:.2f} MiB" if gib < 1 else f"{gib:.2f} GiB"
 
 
+def _in_run(run: DryRun) -> Finding:
+    """From a dry run: weights, gradients and optimizer state, counted."""
+    kinds = run.memory.at_peak.by_kind
+    place = run.error.place if run.error else None
+    optimizers = [optimizer.class_ for optimizer in run.devices.optimizers]
+    return Finding(
+        variant="run",
+        values={
+            "card": run.card.name, "capacity": size(run.memory.capacity), "fixed": size(run.fixed), "line": str(place) if place else "?",
+            "weights": size(kinds.get("weight", 0)), "optimizer": optimizers[0] if optimizers else "?",
+        },
+        refs=tuple(p.ref() for p in dict.fromkeys((place, run.memory.at_peak.place)) if p),
+    )
+
+
 RULE = Rule(
     slug="oom-model-too-large",
     layer=Layer.CODE,
@@ -65,6 +86,18 @@ RULE = Rule(
         fix="用半精度加载（torch_dtype=torch.bfloat16；默认是 float32），量化（8 位或 4 位、GGUF Q4），卸载（device_map='auto'、--cpu-offload、减少 -ngl 层数），只训练适配器（LoRA），或分片到多卡（FSDP、ZeRO-3、张量并行），或换小模型。",
     ),
     variants={
+        "run": (
+            Text(
+                title="Weights, gradients and optimizer state need {fixed}, {card} has room for {capacity}: no batch size fits",
+                why="The memory was full at {line}, with {weights} of weights in it. Training adds a gradient for each trained weight{optimizer: and the states of *} (Adam: two float32 values a parameter), whatever the batch.",
+                fix="Train fewer parameters (LoRA), take an optimizer with smaller states (8-bit Adam, Adafactor, SGD), bf16 weights, shard over GPUs (FSDP, ZeRO-3), offload, or take a larger card (the table above names the smallest).",
+            ),
+            Text(
+                title="权重、梯度和优化器状态需要 {fixed}，而 {card} 只有 {capacity}：任何 batch 都放不下",
+                why="显存在 {line} 处耗尽，其中权重占 {weights}。训练时每个可训练权重还要一份梯度{optimizer:，以及 * 的状态}（Adam：每参数两个 float32），与 batch 无关。",
+                fix="只训练部分参数（LoRA），换状态更小的优化器（8 位 Adam、Adafactor、SGD），权重用 bf16，多卡分片（FSDP、ZeRO-3），卸载，或换更大的卡（上表列出了最小可用的卡）。",
+            ),
+        ),
         "spills": (
             Text(
                 title="The model does not fit on {cards}: some of its modules are put on the CPU or the disk",

@@ -5,13 +5,45 @@ from collections.abc import Iterator
 from ongpu.facts.code import OutOfMemory, Traceback, TrainingLog
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.memory import suspect
+from ongpu.facts.program import Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.system import Processes
+from ongpu.facts.values import Tensor, may_be_gpu
+from ongpu.facts.windows import over_loader
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 
 def check(
-    oom: OutOfMemory, traceback: Traceback | None, log: TrainingLog | None, processes: Processes | None, gpus: Gpus | None, symptoms: Symptoms | None,
+    oom: OutOfMemory | None, traceback: Traceback | None, log: TrainingLog | None, processes: Processes | None, gpus: Gpus | None,
+    symptoms: Symptoms | None, program: Program | None,
+) -> Iterator[Finding]:
+    yield from (finding for script in program.scripts for finding in _in_source(script)) if program else ()
+    yield from _in_error(oom, traceback, log, processes, gpus, symptoms) if oom else ()
+
+
+def _in_source(script: Script) -> Iterator[Finding]:
+    """Lists that grow by a tensor on the GPU for each batch; single numbers and small loops aside."""
+    for event in distinct(script.of("accumulate")):
+        kept = event.value
+        if event.name not in ("append", "extend") or not isinstance(kept, Tensor) or not may_be_gpu(kept.where) or kept.scalar or event.loop is None:
+            continue
+        from_model = any(t.origin == "output" for t in kept.line())
+        if kept.graph is True and event.at.grad is True:
+            continue  # its graph weighs more: oom-graph-retained
+        if from_model and over_loader(event.loop) and not event.at.frame.inside("forward", "step"):
+            yield Finding(
+                subject=event.target,
+                certainty=Certainty.LIKELY,
+                severity=Severity.WARNING,
+                variant="source",
+                values={"target": event.target, "line": event.line},
+                refs=(event.ref(),),
+            )
+
+
+def _in_error(
+    oom: OutOfMemory, traceback: Traceback | None, log: TrainingLog | None, processes: Processes | None, gpus: Gpus | None,
+    symptoms: Symptoms | None,
 ) -> Iterator[Finding]:
     slug, certainty, error = suspect(oom, traceback, log, processes, gpus)
     kept = symptoms.cite("outputs-kept", "outputs-kept-told", "diff-adds-cpu", most=3) if symptoms else ()
@@ -47,6 +79,18 @@ RULE = Rule(
         fix="随算随移到主机：outputs.append(out.detach().cpu())；先做归约（argmax）；循环放在 torch.no_grad() 下。",
     ),
     variants={
+        "source": (
+            Text(
+                title="{target} collects the outputs of all batches on the GPU",
+                why="Each batch adds its outputs to what stays on the card until the loop is over; with large outputs (logits over a vocabulary, masks, embeddings) it fills up long after the first batch went well.",
+                fix="Move them to the host as they come: {target}.append(out.cpu()); or keep what is needed only: argmax, sums, a running metric (torchmetrics).",
+            ),
+            Text(
+                title="{target} 把所有 batch 的输出都收集在 GPU 上",
+                why="每个 batch 的输出都会留在显存里直到循环结束；输出较大时（对整个词表的 logits、掩码、embedding），前面都正常，跑到后面显存就满了。",
+                fix="随产生随移到主机：{target}.append(out.cpu())；或只保留需要的东西：argmax、求和、滚动指标（torchmetrics）。",
+            ),
+        ),
         "trainer": (
             Text(
                 title="Trainer.evaluate or predict joins the logits of all batches on the GPU",

@@ -4,11 +4,79 @@ import re
 from collections.abc import Iterator
 
 from ongpu.facts.code import Traceback
+from ongpu.facts.dryrun import DryRun
+from ongpu.facts.profile import Profile
+from ongpu.facts.program import Event, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
+from ongpu.facts.values import Tensor, may_be_gpu
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 
-def check(symptoms: Symptoms, traceback: Traceback | None) -> Iterator[Finding]:
+def check(symptoms: Symptoms | None, traceback: Traceback | None, profile: Profile | None, dryrun: DryRun | None, program: Program | None) -> Iterator[Finding]:
+    if dryrun:
+        yield from _in_run(dryrun)
+    if profile:
+        yield from _in_profile(profile)
+    if program:
+        yield from (finding for script in program.scripts for finding in _in_source(script))
+    if symptoms:
+        yield from _in_words(symptoms, traceback)
+
+
+READS = (".item", ".tolist", ".cpu", ".numpy", "float", "int", "bool", "print", "format")
+WAITS = ("torch.cuda.synchronize", "torch.cuda.empty_cache")
+CLOCKS = ("time.time", "time.perf_counter", "time.monotonic", "time.time_ns", "time.perf_counter_ns")
+FEW = 3  # reads in one step that are customary: the losses for a progress bar
+
+
+def _in_source(script: Script) -> Iterator[Finding]:
+    """Lines of a training loop that wait for the GPU at each step."""
+    found = [event for event in distinct((*script.calls(*READS, *WAITS), *script.of("test"))) if event.hot and _waits(event)]
+    for loop in dict.fromkeys(event.training_loop for event in found):
+        mine = sorted((e for e in found if e.training_loop is loop), key=lambda event: event.order)
+        forced = [e for e in mine if e.name in WAITS]
+        if forced and any(loop in clock.at.loops for clock in script.calls(*CLOCKS)):  # a measurement wants to wait
+            forced, mine = [], [e for e in mine if e.name not in WAITS]
+        if not mine or loop is None:
+            continue
+        seldom = any(g.kind == "every" for e in script.events if loop in e.at.loops for g in e.guards_in(loop))
+        first = (forced or mine)[0]
+        yield Finding(
+            subject=first.words(),
+            certainty=Certainty.LIKELY,
+            severity=None if forced or seldom or len(mine) > FEW else Severity.NOTE,
+            variant="branch" if seldom and not forced else "source",
+            values={"code": first.words(), "number": len(mine), "line": first.line},
+            refs=tuple(e.ref() for e in (first, *(e for e in mine if e is not first)))[:6],
+        )
+
+
+def _waits(event: Event) -> bool:
+    if event.name in WAITS:
+        return True
+    read = event.receiver if event.name.startswith(".") else event.value if event.kind == "test" else event.arg(0)
+    return isinstance(read, Tensor) and may_be_gpu(read.where)
+
+
+def _in_profile(profile: Profile) -> Iterator[Finding]:
+    """A timeline in which the GPU runs dry because the host waited for it, and had to start anew."""
+    for gpu in profile.gpus:
+        share = gpu.wait("sync")
+        if share < 10:
+            continue
+        calls = sum(point.calls for point in gpu.syncs)
+        first = gpu.syncs[0] if gpu.syncs else None
+        yield Finding(
+            certainty=Certainty.LIKELY, subject=f"GPU {gpu.index}", variant="trace",
+            values={
+                "gpu": gpu.index, "share": f"{share:.0f}", "calls": calls, "each": f"{calls / gpu.steps:.3g}" if gpu.steps else "?",
+                "operator": first.operator if first else "?", "where": (first.where if first else None) or "?",
+            },
+            refs=(*gpu.why("sync"), *(point.ref for point in gpu.syncs[:4])),
+        )
+
+
+def _in_words(symptoms: Symptoms, traceback: Traceback | None) -> Iterator[Finding]:
     warned = symptoms.cite("sync-debug", most=2)
     callback = symptoms.cite("sync-callback", most=2)
     profile = [h for h in symptoms.seen("sync-profile") if 25 <= float(h.groups.get("share", "0")) <= 100]
@@ -34,6 +102,30 @@ def check(symptoms: Symptoms, traceback: Traceback | None) -> Iterator[Finding]:
     )
 
 
+BY_SHAPE = ("nonzero", "mask", "unique")  # waits for a count that decides a shape: often the only way (matching boxes, routing)
+MANY = 8.0  # waits in one pass of the loop: one or two are customary (the loss for a log, GradScaler's own), and cost little
+
+
+def _in_run(run: DryRun) -> Iterator[Finding]:
+    """From a dry run: the lines at which Python waited for the GPU, and how often in one pass of the loop."""
+    if run.turns < 2:
+        return
+    # a line that also steps is a library's whole loop (trainer.fit, Trainer.train) or GradScaler.step: its waits are not the user's
+    loops = {place for window in run.accumulation.windows for place in (window.step_place, window.backward_place)}
+    often = [sync for sync in run.syncs if sync.count >= run.turns - 1 and sync.place and sync.place not in loops]
+    each = sum(sync.count for sync in often) / run.turns
+    emptied = [share for share in run.memory.empty_cache_calls if share.count >= run.turns - 1 and share.place]
+    if each < 1 and not emptied:
+        return
+    lines = [*(s.place for s in often[:4] if s.place), *(s.place for s in emptied[:2] if s.place)]
+    yield Finding(
+        variant="run",
+        severity=Severity.NOTE if sum(sync.count for sync in often if sync.kind not in BY_SHAPE) / run.turns < MANY else None,
+        values={"number": f"{each:.3g}", "what": sorted({s.kind for s in often[:4]}) or ["empty_cache"], "line": str(lines[0])},
+        refs=tuple(line.ref() for line in lines),
+    )
+
+
 RULE = Rule(
     slug="sync-in-hot-loop",
     layer=Layer.CODE,
@@ -51,6 +143,54 @@ RULE = Rule(
         fix="每 N 步才读一次损失（在打日志的分支里 loss.item()），求和留在 GPU 上（total += loss.detach()），循环里去掉 synchronize() 和 empty_cache()，取消 CUDA_LAUNCH_BLOCKING 和异常检测。torch.cuda.set_sync_debug_mode('warn') 会指出每一处。请实测：单步较长时收益可能不大。",
     ),
     variants={
+        "source": (
+            Text(
+                title="{code} waits for the GPU at every step",
+                why="The GPU works asynchronously: to read a value (or to empty the cache, or to synchronise) Python must wait until all that was queued is done, and then the GPU idles until the next launch.",
+                fix="Keep it out of the loop: read the loss every N steps, add up loss.detach() on the GPU, leave empty_cache() and synchronize() away. Measure: where steps are long, little is gained.",
+            ),
+            Text(
+                title="{code} 每一步都在等待 GPU",
+                why="GPU 是异步工作的：读取数值（或清空缓存、同步）时，Python 必须等队列全部完成，之后 GPU 要空闲到下一次发射。",
+                fix="移出循环：每 N 步才读一次损失，用 loss.detach() 在 GPU 上累加，去掉 empty_cache() 和 synchronize()。请实测：单步较长时收益很小。",
+            ),
+        ),
+        "branch": (
+            Text(
+                title="{code} waits for the GPU at every step, though values are told only every few steps",
+                why="The loop has a branch for every N-th step, but the value is read outside of it. To read one, Python must wait until all that was queued is done, and then the GPU idles until the next launch.",
+                fix="Read it inside that branch (loss.item() there), or keep loss.detach() and read the list now and then.",
+            ),
+            Text(
+                title="{code} 每一步都在等待 GPU，而数值其实隔若干步才用一次",
+                why="循环里有每 N 步执行一次的分支，数值却在分支之外读取。每读一次，Python 都必须等队列全部完成，之后 GPU 要空闲到下一次发射。",
+                fix="放进该分支里读取（在那里 loss.item()），或先保存 loss.detach()，隔一段时间再统一读取。",
+            ),
+        ),
+        "run": (
+            Text(
+                title="Python waits for the GPU {number} times in each pass of the training loop ({what}, first at {line})",
+                why="Each wait lets the GPU run dry until the next launch. One or two in a pass are customary and cost little; many small ones keep a fast GPU idle.",
+                fix="Read values only every N steps, keep sums on the GPU (total += loss.detach()), replace decisions by torch.where, and take empty_cache() and synchronize() out of the loop. Measure: where steps are long, little is gained.",
+            ),
+            Text(
+                title="训练循环每一轮 Python 要等待 GPU {number} 次（{what}，最先在 {line}）",
+                why="每次等待都会让 GPU 在下一次发射前空转。每轮一两次很常见，代价不大；次数多时，快的 GPU 会一直空闲。",
+                fix="每 N 步才读一次数值，求和留在 GPU 上（total += loss.detach()），用 torch.where 代替判断，把 empty_cache() 和 synchronize() 移出循环。请实测：单步较长时收益很小。",
+            ),
+        ),
+        "trace": (
+            Text(
+                title="GPU {gpu} runs dry for {share} % of the time: the host waits for it and then has to start anew ({operator}{where:, in *})",
+                why="The trace holds {calls} waits of the host{each:, * a step}. Each lets the queue of kernels run empty; until the host has launched new ones, the GPU has nothing to do. Without the wait the host would have been ahead.",
+                fix="Keep values on the GPU and read them seldom: log every 50 steps, add up losses as detached tensors, and call .item(), .cpu(), print or torch.cuda.synchronize() once at the end. nonzero, masked_select, boolean indexing and unique wait too, as they need a size on the host: use torch.where or fixed shapes. torch.cuda.set_sync_debug_mode(\"warn\") names every place.",
+            ),
+            Text(
+                title="GPU {gpu} 有 {share} % 的时间断流：主机先等它，之后又要重新下发（{operator}{where:，位于 *}）",
+                why="trace 里主机等待 {calls} 次{each:，每步 * 次}。每次等待都会让 kernel 队列跑空；在主机重新下发之前，GPU 无事可做。没有这些等待，主机本可以领先。",
+                fix="让数值留在 GPU 上，少读：每 50 步记录一次，把 loss 以 detach 后的张量累加，最后再调用一次 .item()、.cpu()、print 或 torch.cuda.synchronize()。nonzero、masked_select、布尔索引和 unique 也会等待，因为主机需要知道大小：改用 torch.where 或固定形状。torch.cuda.set_sync_debug_mode(\"warn\") 会指出每一处。",
+            ),
+        ),
         "profile": (
             Text(
                 title="{share} % of the profile is waiting: {what}",

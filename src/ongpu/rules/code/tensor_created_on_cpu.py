@@ -3,11 +3,63 @@
 from collections.abc import Iterator
 
 from ongpu.facts.mismatch import Mismatch, Mismatches
+from ongpu.facts.objects import Objects, cite, names
+from ongpu.facts.operands import Operands, cause, seen
+from ongpu.facts.program import Event, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
+from ongpu.facts.values import CPU, CUDA, MANAGED, MAYBE, Module, Tensor
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 
-def check(mismatches: Mismatches | None, symptoms: Symptoms | None) -> Iterator[Finding]:
+def check(
+    mismatches: Mismatches | None, symptoms: Symptoms | None, objects: Objects | None, operands: Operands | None, program: Program | None
+) -> Iterator[Finding]:
+    yield from (finding for script in program.scripts for finding in _in_source(script)) if program else ()
+    yield from _in_objects(objects) if objects else ()
+    yield from _in_error(mismatches, symptoms, operands)
+
+
+def _in_source(script: Script) -> Iterator[Finding]:
+    """Layers and tensors that are made on the CPU inside a forward pass on the GPU, and meet what lies there."""
+    for call in distinct(script.calls("forward")):  # a layer that was built in the same forward pass
+        layer = call.receiver
+        if not isinstance(layer, Module) or layer.made is None or not layer.weighs or not layer.made.at.frame.inside("forward"):
+            continue
+        moved = [a for a in call.args if isinstance(a, Tensor) and a.where in (CUDA, MAYBE)]
+        if layer.where(call) == CPU and moved:
+            yield _made(layer.made, call, "layer-source", layer.name.rpartition(".")[2])
+    for mix in distinct(script.of("mix")):
+        astray = next((a for a in mix.args if isinstance(a, Tensor) and a.where == CPU and a.origin == "made" and not a.scalar), None)
+        there = any(isinstance(a, Tensor) and a.where in (CUDA, MAYBE, MANAGED) for a in mix.args)
+        if astray is not None and astray.made is not None and there and mix.at.frame.inside("forward", "step"):
+            yield _made(astray.made, mix, "source", astray.made.words(40))
+
+
+def _made(made: Event, met: Event, variant: str, what: str) -> Finding:
+    return Finding(
+        subject=made.words(),
+        certainty=Certainty.LIKELY,
+        variant=variant,
+        values={"what": what, "code": made.words(), "line": made.line, "used": met.words(60)},
+        refs=(made.ref(), *((met.ref(),) if met.line != made.line else ())),
+    )
+
+
+def _in_objects(objects: Objects) -> Iterator[Finding]:
+    """Mere attributes on another device than the model; where the model has not been moved yet, those that will stay behind."""
+    astray = objects.plain_astray()
+    direct = [p for p in astray if p.held == "attribute"]
+    if not astray and not objects.working():
+        direct = [p for p in objects.of("plain") if p.held == "attribute" and p.dtype.startswith("float") and not p.scalar and not p.graph and not p.library]
+    if direct or astray:
+        yield Finding(
+            certainty=Certainty.LIKELY if astray and direct else Certainty.POSSIBLE, severity=Severity.WARNING if astray and direct else Severity.NOTE,
+            variant="attribute", refs=cite(direct or astray),
+            values={"names": names(direct or astray), "model": objects.model, "on": (direct or astray)[0].device, "what": "tensor", "line": "?"},
+        )
+
+
+def _in_error(mismatches: Mismatches | None, symptoms: Symptoms | None, operands: Operands | None) -> Iterator[Finding]:
     made = symptoms.cite("makes-tensor", "device-passed-told", most=3) if symptoms else ()
     printed = symptoms.cite("prints-device", most=3) if symptoms else ()
     if mismatches is None:
@@ -19,7 +71,7 @@ def check(mismatches: Mismatches | None, symptoms: Symptoms | None) -> Iterator[
             )
         return
     for found in mismatches.found:
-        slug, certainty = found.suspect
+        slug, certainty = cause(found, operands)
         if slug != "tensor-created-on-cpu" and not (slug == "device-mismatch" and made and found.odd not in ("lengths", "generator") and not found.two_gpus):
             continue
         variant = "collective" if found.odd == "collective" else "layer" if found.odd == "weight" else ""
@@ -28,7 +80,7 @@ def check(mismatches: Mismatches | None, symptoms: Symptoms | None) -> Iterator[
             certainty=certainty,
             variant=variant,
             values={"what": what, "on": "cpu" if "cpu" in (found.odd_on, found.other_on) else found.odd_on or "cpu", "line": _place(found) or "?"},
-            refs=(*found.raised.cite(), *made, *printed),
+            refs=(*found.raised.cite(), *seen(operands), *made, *printed),
         )
         return
 
@@ -58,6 +110,42 @@ RULE = Rule(
         fix="在使用处的设备上创建：torch.zeros(n, device=x.device)、torch.zeros_like(x)、x.new_zeros(n)；NumPy 结果用 torch.from_numpy(a).to(x.device)；模块里的常量用 register_buffer。损失的类别权重：criterion.to(device)。",
     ),
     variants={
+        "source": (
+            Text(
+                title="{code} makes a tensor on the CPU inside the forward pass, where it meets tensors on the GPU",
+                why="Without a device the tensor lies on the CPU, wherever the module is. On a GPU this line raises an error, or forces a copy in each step.",
+                fix="Make it where the input lies: device=x.device, x.new_zeros(...) or torch.zeros_like(x); a fixed table belongs into __init__ with register_buffer, which .to(device) moves.",
+            ),
+            Text(
+                title="{code} 在前向计算里把张量建在 CPU 上，而它要与 GPU 上的张量一起运算",
+                why="不指定设备时张量在 CPU 上，与模块在哪里无关。在 GPU 上运行时这一行会报错，或每步都要复制。",
+                fix="建在输入所在的设备上：device=x.device、x.new_zeros(...) 或 torch.zeros_like(x)；固定的表应在 __init__ 里用 register_buffer 注册，.to(device) 会一并移动。",
+            ),
+        ),
+        "layer-source": (
+            Text(
+                title="{what} is built inside forward: {code} makes a new layer on the CPU, with new weights, at every call",
+                why="Nothing moves a layer that is built in forward: its weights lie on the CPU while the input is on the GPU. They are also drawn anew each time, and no optimizer ever trains them.",
+                fix="Build it once in __init__ as an attribute (self.layer = {what}(...)), so that .to(device) moves it and the optimizer trains it; for functions without weights use torch.nn.functional.",
+            ),
+            Text(
+                title="{what} 建在 forward 里：{code} 每次调用都在 CPU 上新建一层，权重也是新的",
+                why="没有任何东西会移动 forward 里新建的层：它的权重在 CPU，而输入在 GPU。而且每次都重新随机初始化，优化器从不训练它。",
+                fix="在 __init__ 里建一次并存为属性（self.layer = {what}(...)），这样 .to(device) 会移动它、优化器会训练它；没有权重的函数用 torch.nn.functional。",
+            ),
+        ),
+        "attribute": (
+            Text(
+                title="Tensors that are mere attributes of {model} are on {on}: {names}",
+                why="model.to(device) moves parameters and buffers, and leaves other tensors where they were made. Where forward uses them together with the weights or the input it stops, as soon as the model is on a GPU; copied at each step they cost a transfer and a wait.",
+                fix="In __init__: self.register_buffer('name', tensor) (persistent=False keeps it out of the checkpoint); then model.to(device) moves it with the model.",
+            ),
+            Text(
+                title="{model} 有一些只是普通属性的张量，位于 {on}：{names}",
+                why="model.to(device) 只移动参数和 buffer，其他张量留在创建处。只要模型在 GPU 上，forward 里把它们和权重或输入一起用就会报错；若每步都复制一次，则要付出传输和等待的代价。",
+                fix="在 __init__ 中写 self.register_buffer('name', tensor)（persistent=False 表示不存进检查点）；之后 model.to(device) 会一起移动。",
+            ),
+        ),
         "layer": (
             Text(
                 title="A layer is made inside forward, so its weights stay on {on}",

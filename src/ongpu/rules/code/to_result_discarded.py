@@ -1,13 +1,48 @@
 """The result of .to() on a tensor is not used."""
 
+import ast
 from collections.abc import Iterator
 
 from ongpu.facts.mismatch import Mismatches
+from ongpu.facts.program import Event, Program, distinct
 from ongpu.facts.symptoms import Symptoms
-from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
+from ongpu.facts.values import Tensor, may_be_gpu
+from ongpu.model import Certainty, Edit, Finding, Layer, Rule, Severity, Text
 
 
-def check(symptoms: Symptoms, mismatches: Mismatches | None) -> Iterator[Finding]:
+def check(symptoms: Symptoms | None, mismatches: Mismatches | None, program: Program | None) -> Iterator[Finding]:
+    found = list(_in_source(program)) if program else []
+    yield from found
+    if symptoms and not found:
+        yield from _in_error(symptoms, mismatches)
+
+
+def _in_source(program: Program) -> Iterator[Finding]:
+    for script in program.scripts:
+        for call in distinct(script.calls(".to", ".cuda", ".cpu", ".half", ".float", ".double", ".bfloat16")):
+            tensor = call.receiver
+            if not call.discarded or not isinstance(tensor, Tensor) or not isinstance(call.call.func, ast.Attribute):
+                continue
+            if tensor.origin == "batch" and not tensor.parents:
+                continue  # a batch in one piece may be an object that moves itself: transformers' BatchEncoding, a graph of PyG
+            name = call.file.quote(call.call.func.value)
+            moved = isinstance(call.value, Tensor) and may_be_gpu(call.value.where)
+            yield Finding(
+                subject=name,
+                severity=None if moved else Severity.WARNING,
+                values={"name": name, "line": call.words()},
+                refs=(call.ref(),),
+                edits=_kept(call, name),
+            )
+
+
+def _kept(call: Event, name: str) -> tuple[Edit, ...]:
+    """The result assigned, where the tensor has a plain name."""
+    target = call.call.func.value if isinstance(call.call.func, ast.Attribute) else None
+    return (call.file.before(call.node, f"{name} = "),) if isinstance(target, ast.Name | ast.Attribute) else ()
+
+
+def _in_error(symptoms: Symptoms, mismatches: Mismatches | None) -> Iterator[Finding]:
     lines = symptoms.seen("to-discarded")
     if not lines:
         return

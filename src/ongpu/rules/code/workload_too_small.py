@@ -4,12 +4,20 @@ from collections.abc import Iterator
 
 from ongpu.facts.code import Traceback
 from ongpu.facts.comparisons import Comparisons
+from ongpu.facts.dryrun import DryRun
 from ongpu.facts.hardware import Gpus
+from ongpu.facts.profile import Profile
 from ongpu.facts.symptoms import Symptoms
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 
-def check(symptoms: Symptoms | None, gpus: Gpus | None, times: Comparisons | None, traceback: Traceback | None) -> Iterator[Finding]:
+def check(
+    symptoms: Symptoms | None, gpus: Gpus | None, times: Comparisons | None, traceback: Traceback | None, profile: Profile | None, dryrun: DryRun | None,
+) -> Iterator[Finding]:
+    if dryrun:
+        yield from _in_run(dryrun)
+    if profile:
+        yield from _in_profile(profile)
     ratio = times.gpu_over_cpu() if times else None
     if ratio is not None and ratio > 1 and times and not (traceback is not None and any(r.error for r in traceback.raised)):
         lines = tuple(dict.fromkeys(t.ref for t in times.timings if t.device))
@@ -43,6 +51,34 @@ def check(symptoms: Symptoms | None, gpus: Gpus | None, times: Comparisons | Non
     )
 
 
+def _in_profile(profile: Profile) -> Iterator[Finding]:
+    """A timeline whose kernels are shorter than what it takes to launch them, with the GPU idle between them."""
+    for gpu in profile.gpus:
+        launch = next((wait for wait in gpu.waits if wait.cause == "launch"), None)
+        if launch is None or launch.percent < 25 or gpu.kernels < 200 or launch.milliseconds > launch.gaps * 1.0:
+            continue  # few long gaps are something else: a start, or host code
+        small = 100 * gpu.small / gpu.kernels
+        mean = 1000 * sum(one.milliseconds for one in gpu.families) / gpu.kernels
+        if small < 40 and mean > 20:
+            continue
+        yield Finding(
+            certainty=Certainty.LIKELY, subject=f"GPU {gpu.index}", variant="trace",
+            values={
+                "gpu": gpu.index, "share": f"{launch.percent:.0f}", "small": f"{small:.0f}", "kernels": gpu.kernels, "mean": f"{mean:.0f}",
+                "each": f"{gpu.kernels / gpu.steps:.0f}" if gpu.steps else "?",
+            },
+            refs=gpu.why("launch"),
+        )
+
+
+def _in_run(run: DryRun) -> Iterator[Finding]:
+    """From a dry run: hardly any matrix work in a pass of the loop."""
+    each = run.devices.flop.get("cuda", 0.0) / max(1, run.turns)
+    ops = run.devices.ops.get("cuda", 0) / max(1, run.turns)
+    if run.ran and run.used_gpu and run.turns >= 2 and 0 < each < 1e8:
+        yield Finding(severity=Severity.NOTE, certainty=Certainty.LIKELY, variant="run", values={"work": f"{each / 1e6:.3g}", "ops": f"{ops:.0f}"}, refs=run.heaviest())
+
+
 RULE = Rule(
     slug="workload-too-small",
     layer=Layer.CODE,
@@ -60,6 +96,30 @@ RULE = Rule(
         fix="让每步做更多：增大 batch，把多步合并（torch.compile、CUDA graphs、steps_per_execution），数据常驻 GPU，增大 grid；模型这么小也可以直接用 CPU。",
     ),
     variants={
+        "run": (
+            Text(
+                title="A pass of the loop computes {work} MFLOP in {ops} operations: too little for a GPU to be faster",
+                why="Each operation costs some microseconds of launch, whatever its size; with so little matrix work that is nearly all of the time.",
+                fix="Give it more per step (a larger batch, torch.compile, CUDA graphs), or stay on the CPU for a model this small.",
+            ),
+            Text(
+                title="循环每一轮只有 {work} MFLOP、{ops} 次运算：量太小，GPU 快不起来",
+                why="每次运算的发射都要几微秒，与大小无关；矩阵运算这么少时，时间几乎全花在发射上。",
+                fix="让每步做更多（更大的 batch、torch.compile、CUDA graphs），或者这么小的模型就用 CPU。",
+            ),
+        ),
+        "trace": (
+            Text(
+                title="GPU {gpu} is idle {share} % of the time because the host launches kernels more slowly than they run",
+                why="Of {kernels} kernels{each: (* a step)} {small} % take under 10 µs (the mean is {mean} µs): no longer than the host needs to launch one (5 to 10 µs, with the framework around it). The GPU is done before the next one comes; a faster card would change nothing.",
+                fix="Give each kernel more work: a larger batch. Make them fewer: torch.compile (mode=\"reduce-overhead\" uses CUDA graphs), CUDA graphs, fused optimizers (fused=True), fused attention (scaled_dot_product_attention), no Python loops over small tensors. A profiler adds to the host's part: compare with the time of a step without it.",
+            ),
+            Text(
+                title="GPU {gpu} 有 {share} % 的时间空闲，因为主机启动 kernel 比 kernel 运行还慢",
+                why="{kernels} 个 kernel{each:（每步 * 个）}中有 {small} % 不足 10 微秒（平均 {mean} 微秒），不比主机启动一个 kernel 的开销（连同框架约 5 到 10 微秒）更长。下一个还没来，GPU 就已做完；换更快的卡没有用。",
+                fix="让每个 kernel 的工作更多：加大 batch。减少 kernel 数：torch.compile（mode=\"reduce-overhead\" 使用 CUDA graph）、CUDA graph、融合优化器（fused=True）、融合注意力（scaled_dot_product_attention），不要用 Python 循环处理小张量。分析器本身会增加主机开销：请与不开分析器时的每步时间对比。",
+            ),
+        ),
         "slower": (
             Text(
                 title="The same work takes {ratio} times as long on the GPU as on the CPU: there is too little of it per call",

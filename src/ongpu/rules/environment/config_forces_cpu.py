@@ -6,7 +6,9 @@ from ongpu.facts.framework import Jax, OnnxRuntime, TensorFlow, Torch
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.intent import on_purpose
 from ongpu.facts.mismatch import Mismatches
+from ongpu.facts.program import Program, Script
 from ongpu.facts.symptoms import Symptoms
+from ongpu.facts.values import CPU, Const, Device
 from ongpu.facts.visible import blind
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
@@ -15,14 +17,18 @@ _IDLE = ("chose-cpu", "idle-gpu-told", "gpu-use-asked", "slow-words", "gpu-wante
 
 
 def check(
-    symptoms: Symptoms,
+    symptoms: Symptoms | None,
     torch: Torch | None,
     flow: TensorFlow | None,
     gpus: Gpus | None,
     onnx: OnnxRuntime | None,
     jax: Jax | None,
     mismatches: Mismatches | None,
+    program: Program | None,
 ) -> Iterator[Finding]:
+    yield from (finding for script in program.scripts for finding in _in_source(script)) if program else ()
+    if symptoms is None:
+        return
     if symptoms.has("lightning-not-used"):
         yield Finding(
             variant="lightning",
@@ -90,6 +96,19 @@ def check(
     )
 
 
+def _in_source(script: Script) -> Iterator[Finding]:
+    """A device that the source itself fixes to the CPU although it provides for CUDA elsewhere, and Lightning told to use the CPU."""
+    for trainer in script.calls("lightning.Trainer", "lightning.Fabric", "transformers.TrainingArguments", "accelerate.Accelerator"):
+        told = next((n for n, v in (("accelerator", "cpu"), ("no_cuda", True), ("use_cpu", True), ("cpu", True), ("gpus", 0)) if trainer.says(n) == v and trainer.says(n) is not ...), None)
+        if told:
+            yield Finding(certainty=Certainty.LIKELY, severity=Severity.WARNING, variant="source", values={"setting": trainer.words(60)}, refs=(trainer.ref(),))
+            return
+    moves = [m for module in script.modules for m in module.moves or ()]
+    forced = [m for m in moves if m.device.where == CPU and isinstance(m.event.arg(0, "device"), Device | Const)]
+    if forced and len(forced) == len(moves) and script.trains and any(True for _ in script.calls("torch.cuda.is_available")):
+        yield Finding(certainty=Certainty.POSSIBLE, severity=Severity.WARNING, variant="source", values={"setting": forced[0].event.words(60)}, refs=(forced[0].event.ref(),))
+
+
 RULE = Rule(
     slug="config-forces-cpu",
     layer=Layer.ENVIRONMENT,
@@ -110,6 +129,18 @@ RULE = Rule(
         fix="把 {setting} 改为 GPU：--device cuda（或 cuda:0）、device: cuda、use_cpu: false、gpu=True、n_gpu_layers=-1（llama.cpp）、providers=['CUDAExecutionProvider', 'CPUExecutionProvider']、accelerator='gpu'、--execution-providers cuda；`accelerate config` 中“仅用 CPU”选 No。",
     ),
     variants={
+        "source": (
+            Text(
+                title="The source itself chooses the CPU: {setting}",
+                why="Whatever the machine has, this line keeps the training on the CPU.",
+                fix="Choose the device by what is there: torch.device('cuda' if torch.cuda.is_available() else 'cpu'); Lightning and accelerate find the GPU by themselves (accelerator='auto').",
+            ),
+            Text(
+                title="代码自己选择了 CPU：{setting}",
+                why="无论机器上有什么，这一行都会让训练留在 CPU 上。",
+                fix="按实际情况选择设备：torch.device('cuda' if torch.cuda.is_available() else 'cpu')；Lightning 和 accelerate 会自动找到 GPU（accelerator='auto'）。",
+            ),
+        ),
         "session": (
             Text(
                 title="The ONNX Runtime session runs on {have}, although the package offers {offered}",

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 from ongpu.facts.environment import Variables
 from ongpu.facts.framework import Jax, OnnxRuntime, TensorFlow, Torch
@@ -10,7 +9,7 @@ from ongpu.facts.hardware import Gpus
 from ongpu.facts.intent import on_purpose
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.visible import blind
-from ongpu.lazy import lazy
+from ongpu.lazy import lazy, replace
 from ongpu.model import Certainty, Finding, Fix, Layer, Ref, Rule, Severity, Text
 
 _NAMES = (

@@ -4,11 +4,14 @@ from collections.abc import Iterator
 
 from ongpu.facts.environment import Variables
 from ongpu.facts.framework import Torch
+from ongpu.facts.program import Event, Program, Script
 from ongpu.facts.symptoms import Symptoms
+from ongpu.facts.values import CUDA, MAYBE, Const, Module, Tensor
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 
-def check(variables: Variables | None, symptoms: Symptoms | None, torch: Torch | None) -> Iterator[Finding]:
+def check(variables: Variables | None, symptoms: Symptoms | None, torch: Torch | None, program: Program | None) -> Iterator[Finding]:
+    yield from (finding for script in program.scripts for finding in _in_source(script)) if program else ()
     late = variables.set_late if variables else ()
     told = symptoms.cite("late-visible-hint") if symptoms else ()
     value = variables.get("CUDA_VISIBLE_DEVICES") if variables else None
@@ -37,6 +40,42 @@ def check(variables: Variables | None, symptoms: Symptoms | None, torch: Torch |
     )
 
 
+# Calls after which the driver has read the variable: they count devices, or put something on one.
+STARTS = (
+    "torch.cuda.is_available", "torch.cuda.device_count", "torch.cuda.init", "torch.cuda.current_device", "torch.cuda.set_device",
+    "torch.cuda.get_device_name", "torch.cuda.get_device_properties", "torch.cuda.get_device_capability", "torch.cuda.synchronize",
+    "tensorflow.config.list_physical_devices", "tensorflow.config.experimental.list_physical_devices", "tensorflow.test.is_gpu_available",
+    "tensorflow.test.gpu_device_name", "tensorflow.config.list_logical_devices", "jax.devices", "jax.local_devices", "jax.device_count",
+)  # fmt: skip
+
+
+def _in_source(script: Script) -> Iterator[Finding]:
+    """An assignment after something that started CUDA in the same run."""
+    for event in script.events:
+        name = event.args[0] if event.args else None
+        sets = (event.kind == "setitem" and event.name == "os.environ") or event.name in ("os.putenv", "os.environ.setdefault")
+        if not sets or not isinstance(name, Const) or name.value != "CUDA_VISIBLE_DEVICES" or event.at.frame.alone:
+            continue
+        first = next((e for e in script.events if e.before(event) and _starts(e)), None)
+        given = event.value if event.kind == "setitem" else event.arg(1)
+        if first is not None and first.at.guards == event.at.guards[: len(first.at.guards)]:
+            yield Finding(
+                variant="source",
+                certainty=Certainty.LIKELY,
+                values={"value": str(given.value) if isinstance(given, Const) else "?", "call": first.words(60), "line": event.line},
+                refs=(event.ref(), first.ref()),
+            )
+            return
+
+
+def _starts(event: Event) -> bool:
+    if event.name in STARTS:
+        return True
+    if event.name in (".cuda", ".to"):
+        return (isinstance(event.value, Tensor) and event.value.where in (CUDA, MAYBE)) or (isinstance(event.receiver, Module) and event.name == ".cuda")
+    return event.kind == "call" and event.name.startswith("torch.") and isinstance(event.value, Tensor) and event.value.where == CUDA
+
+
 RULE = Rule(
     slug="cuda-visible-devices-late",
     layer=Layer.ENVIRONMENT,
@@ -55,6 +94,18 @@ RULE = Rule(
         fix="在第一次 CUDA 调用之前设置，最好写在命令行（CUDA_VISIBLE_DEVICES={value} python ...）或 import torch 之前的最前几行；或者不设它，改用 torch.cuda.set_device / torch.device('cuda:N') 选择设备。",
     ),
     variants={
+        "source": (
+            Text(
+                title="CUDA_VISIBLE_DEVICES{value:=*|} is set after {call} has started CUDA: it has no effect any more",
+                why="The CUDA driver reads the variable once, when it starts; counting devices or asking whether there is one is enough. The program goes on with the GPUs that it saw then.",
+                fix="Set it before the first CUDA call: on the command line (CUDA_VISIBLE_DEVICES=N python ...), or at the very top, above import torch; or choose with torch.cuda.set_device or a device object.",
+            ),
+            Text(
+                title="CUDA_VISIBLE_DEVICES{value:=*|} 在 {call} 启动 CUDA 之后才设置：已不起作用",
+                why="CUDA 驱动只在启动时读取一次该变量；统计设备、询问是否有设备就已算启动。程序会继续使用当时看到的 GPU。",
+                fix="在第一次 CUDA 调用之前设置：写在命令行（CUDA_VISIBLE_DEVICES=N python ...），或放在最上方、import torch 之前；或用 torch.cuda.set_device、device 对象选择。",
+            ),
+        ),
         "import": (
             Text(
                 title="CUDA_VISIBLE_DEVICES={value} is set after `{line}`, and the program still sees {count} GPUs",

@@ -3,11 +3,20 @@
 from collections.abc import Iterator
 
 from ongpu.facts.code import Traceback
+from ongpu.facts.dryrun import DryRun
+from ongpu.facts.program import Event, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
+from ongpu.facts.values import CUDA, MAYBE, Function, Module, Tensor, Value
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
 
-def check(symptoms: Symptoms, trace: Traceback | None) -> Iterator[Finding]:
+def check(symptoms: Symptoms | None, trace: Traceback | None, dryrun: DryRun | None, program: Program | None) -> Iterator[Finding]:
+    yield from (finding for script in program.scripts for finding in _in_source(script)) if program else ()
+    if dryrun and dryrun.forked:
+        yield Finding(variant="run", values={"what": dryrun.forked[0].what}, refs=tuple(f.place.ref() for f in dryrun.forked[:4] if f.place))
+        return
+    if symptoms is None:
+        return
     if not symptoms.has("re-init-fork"):
         return
     said = (symptoms.value("what", "re-init-fork") or "").lower()
@@ -38,6 +47,45 @@ def check(symptoms: Symptoms, trace: Traceback | None) -> Iterator[Finding]:
     )
 
 
+
+
+FORKS = (
+    "multiprocessing.Process", "multiprocessing.Pool", "torch.multiprocessing.Process", "torch.multiprocessing.Pool", "multiprocessing.pool.Pool",
+    "concurrent.futures.ProcessPoolExecutor", "os.fork",
+)  # fmt: skip
+METHODS = ("multiprocessing.set_start_method", "torch.multiprocessing.set_start_method", "multiprocessing.get_context", "torch.multiprocessing.get_context")
+
+
+def _in_source(script: Script) -> Iterator[Finding]:
+    """Processes that are forked after CUDA was used, and that use CUDA themselves. Any choice of a start method is trusted."""
+    if any(True for _ in script.calls(*METHODS)):
+        return
+    for fork in distinct(script.calls(*FORKS)):
+        first = next((e for e in script.events if e.before(fork) and _on_gpu(e)), None)
+        if first is None:
+            continue
+        target = fork.arg(1, "target") if fork.name.endswith("Process") else None
+        given: list[Value] = [*fork.args, *(fork.kw or {}).values()]
+        handed = [v for arg in given for v in (arg, *getattr(arg, "items", ())) if _there(v, fork)]
+        inside = isinstance(target, Function) and any(e.at.frame.function is target and _on_gpu(e) for e in script.events)
+        if handed or inside:
+            yield Finding(
+                certainty=Certainty.LIKELY, variant="source", values={"code": fork.words(60), "first": first.words(60), "line": fork.line},
+                refs=(fork.ref(), first.ref()),
+            )
+            return
+
+
+def _on_gpu(event: Event) -> bool:
+    """Whether it starts CUDA: something is moved there or made there."""
+    moved = isinstance(event.receiver, Module) and event.name in (".cuda", ".to") and any(m.event is event and m.device.where in (CUDA, MAYBE) for m in event.receiver.moves or ())
+    return moved or (event.kind == "call" and isinstance(event.value, Tensor) and event.value.where == CUDA) or event.name == "torch.cuda.set_device"
+
+
+def _there(value: Value, at: Event) -> bool:
+    return (isinstance(value, Tensor) and value.where in (CUDA, MAYBE)) or (isinstance(value, Module) and value.where(at) in (CUDA, MAYBE))
+
+
 RULE = Rule(
     slug="fork-after-cuda-init",
     layer=Layer.ENVIRONMENT,
@@ -58,6 +106,30 @@ RULE = Rule(
         fix="用 spawn 启动：在 if __name__ == '__main__' 下 torch.multiprocessing.set_start_method('spawn', force=True)（DataLoader 用 multiprocessing_context='spawn'），且父进程在此之前不要调用 CUDA。vLLM：VLLM_WORKER_MULTIPROC_METHOD=spawn。",
     ),
     variants={
+        "source": (
+            Text(
+                title="{code} forks a process that uses CUDA, after {first} has started it here",
+                why="On Linux a process is forked by default (before Python 3.14), and a forked child cannot use CUDA once its parent has: it stops with 'Cannot re-initialize CUDA in forked subprocess', or hangs.",
+                fix="torch.multiprocessing.set_start_method('spawn') under if __name__ == '__main__' (or get_context('spawn')), or touch CUDA only inside the children.",
+            ),
+            Text(
+                title="{code} 会 fork 出使用 CUDA 的进程，而此前 {first} 已在本进程启动 CUDA",
+                why="Linux 上默认用 fork 产生进程（Python 3.14 之前）。父进程用过 CUDA 之后，fork 出的子进程就不能再用：会报 Cannot re-initialize CUDA in forked subprocess，或卡住。",
+                fix="在 if __name__ == '__main__' 下调用 torch.multiprocessing.set_start_method('spawn')（或 get_context('spawn')），或只在子进程里接触 CUDA。",
+            ),
+        ),
+        "run": (
+            Text(
+                title="A forked process uses CUDA after its parent has used it ({what})",
+                why="The dry run saw a CUDA call in a process that was forked from one with a CUDA context. On Linux multiprocessing and DataLoader workers fork by default; a CUDA context does not survive that.",
+                fix="Keep CUDA out of the data set, collate function and workers (move batches in the training loop), or start them with spawn: multiprocessing_context='spawn', torch.multiprocessing.set_start_method('spawn').",
+            ),
+            Text(
+                title="父进程用过 CUDA 之后，fork 出的子进程又使用 CUDA（{what}）",
+                why="试运行看到：由已有 CUDA 上下文的进程 fork 出来的进程里调用了 CUDA。Linux 上 multiprocessing 和 DataLoader worker 默认用 fork，CUDA 上下文无法跨越 fork。",
+                fix="数据集、collate 函数和 worker 里不要用 CUDA（在训练循环里移动 batch），或用 spawn 启动：multiprocessing_context='spawn'、torch.multiprocessing.set_start_method('spawn')。",
+            ),
+        ),
         "loader": (
             Text(
                 title="CUDA is used inside forked DataLoader workers",

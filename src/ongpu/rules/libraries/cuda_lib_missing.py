@@ -5,7 +5,6 @@ Longer than 400 lines because linkers, loaders, TensorFlow, ONNX Runtime, JAX, N
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 from ongpu.facts.environment import Machine, Variables
 from ongpu.facts.framework import OnnxRuntime, Packages, TensorFlow, Torch
@@ -14,7 +13,7 @@ from ongpu.facts.installs import Installs
 from ongpu.facts.libraries import Loader, Toolkit
 from ongpu.facts.symptoms import Symptoms
 from ongpu.knowledge.tensorflow import has_and_cuda_extra, release
-from ongpu.lazy import lazy
+from ongpu.lazy import lazy, replace
 from ongpu.model import Certainty, Finding, Fix, Layer, Ref, Rule, Severity, Text
 
 _CUDA = lazy(

@@ -1,13 +1,13 @@
 """Somebody else's process is on the GPU: too little memory, or no access, is left."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from ongpu.facts.code import OutOfMemory
 from ongpu.facts.container import Container
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.system import Process, Processes
+from ongpu.lazy import replace
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
 BIG = 1000  # MiB: a process below this is a desktop or a bare context

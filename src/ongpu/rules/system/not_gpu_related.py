@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from ongpu.facts.code import Raised, Traceback
+from ongpu.facts.dryrun import DryRun
 from ongpu.facts.symptoms import Symptoms
 from ongpu.knowledge._tables import table
 from ongpu.lazy import lazy
@@ -24,13 +25,21 @@ def _last(traceback: Traceback) -> Raised | None:
     return named[-1] if named else None
 
 
-def check(symptoms: Symptoms | None, traceback: Traceback | None) -> Iterator[Finding]:
+def _is_known(message: str, symptoms: Symptoms | None) -> bool:
+    """Whether the words of that error name a fault that another rule judges."""
+    first = message.partition("\n")[0][:60]
+    hits = symptoms.hits if symptoms else ()
+    return any(first in hit.ref.quote and not hit.name.startswith(("run-ends", "harmless-", "torch-user")) for hit in hits)
+
+
+def check(symptoms: Symptoms | None, traceback: Traceback | None, dryrun: DryRun | None) -> Iterator[Finding]:
     hits = (
         [hit for hit in symptoms.hits if hit.name.startswith("other-") and hit.name[6:] in table("other_faults")]
         if symptoms
         else []
     )
     hits.sort(key=lambda hit: -hit.ref.line)
+    failed = dryrun.error if dryrun and dryrun.outcome == "error" and dryrun.error and dryrun.error.kind == "script" else None
     told: set[str] = set()
     if symptoms and not symptoms.has(
         "other-build-isolation"
@@ -47,10 +56,19 @@ def check(symptoms: Symptoms | None, traceback: Traceback | None) -> Iterator[Fi
         }
         yield Finding(
             certainty=Certainty.LIKELY,
+            severity=Severity.ERROR if failed else None,
             variant=kind,
             values=values,
             refs=tuple(other.ref for other in hits if other.name == hit.name)[:4],
         )
+    if failed and not told and not (_GPU.search(f"{failed.type} {failed.message}") and _is_known(failed.message, symptoms)):
+        yield Finding(
+            severity=Severity.ERROR,
+            variant="run",
+            values={"error": f"{failed.type}: {failed.message[:160]}".rstrip(": "), "line": str(failed.place) if failed.place else "?"},
+            refs=(failed.place.ref(),) if failed.place else (),
+        )
+        return
     if told or traceback is None:
         return
     last = _last(traceback)
@@ -72,6 +90,18 @@ def _texts() -> dict[str, tuple[Text, Text]]:
             Text(title=f"Not a GPU fault: {en['what']}", why=why[0], fix=en["fix"]),
             Text(title=f"不是 GPU 故障：{zh['what']}", why=why[1], fix=zh["fix"]),
         )
+    found["run"] = (
+        Text(
+            title="The script stops with an error of its own{line: at *}: {error}",
+            why="The dry run could follow it only up to here; the error has nothing to do with the GPU.",
+            fix="Mend what the line names, or give the script what it needs (arguments, files, packages), and run it again.",
+        ),
+        Text(
+            title="脚本因自身的错误停止{line:（*）}：{error}",
+            why="试运行只能跟踪到这里；该错误与 GPU 无关。",
+            fix="按该行所示修复，或给脚本所需的参数、文件、软件包，然后再试。",
+        ),
+    )
     return found
 
 

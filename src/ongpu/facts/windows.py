@@ -1,0 +1,88 @@
+"""Gradient accumulation as a program's source shows it: several backward passes, then one optimizer step."""
+
+import ast
+from collections.abc import Iterator
+
+from ongpu.facts.program import Event, Guard, Loop, Script
+from ongpu.facts.values import Items, Loader, Optimizer, Tensor, Unknown
+from ongpu.lazy import dataclass
+
+MANAGED = ("accelerate", "lightning", "deepspeed", "transformers.Trainer")  # they divide, and step the rest, by themselves
+
+
+@dataclass(eq=False)
+class Window:
+    """loop: the loop over micro-batches. step: the step that waits for a full window. backwards: in each turn of the loop.
+    every: its length as the source writes it ("accum_steps"). full: the test is "number of the batch % length == 0", nothing else."""
+
+    loop: Loop
+    step: Event
+    backwards: tuple[Event, ...]
+    every: str
+    full: bool
+    steps: tuple[Event, ...] = ()  # all steps of the script
+
+    @property
+    def flushed(self) -> bool:
+        """Whether another step follows the loop in the same turn of what is around it."""
+        return any(
+            step is not self.step and self.loop not in step.at.loops and step.order > self.loop.end
+            and step.at.loops[: self.loop.depth] == self.step.at.loops[: self.loop.depth]
+            for step in self.steps
+        )  # fmt: skip
+
+
+def windows(script: Script) -> Iterator[Window]:
+    """The windows of the script. None where a framework accumulates by itself."""
+    if any(name.startswith(MANAGED) for name in script.managed):
+        return
+    steps = tuple(e for e in script.calls(".step") if isinstance(e.receiver, (Optimizer, Unknown)) or _scaler(e))
+    for step in steps:
+        loop = step.loop
+        if loop is None or not (isinstance(step.receiver, Optimizer) or _scaler(step)):
+            continue
+        guard = next((g for g in step.guards_in(loop) if g.kind == "every"), None)
+        others = [s for s in steps if s.loop is loop and guard not in s.guards_in(loop)]  # a GAN's discriminator steps at each turn
+        mine = tuple(
+            b for b in script.calls(".backward")
+            if b.loop is loop and b.flow == step.flow and guard not in b.guards_in(loop) and not any(b.before(s) for s in others) and _moves(step, b) is not False
+        )  # fmt: skip
+        if guard is None or not mine:
+            continue
+        every, full = _length(guard)
+        yield Window(loop, step, mine, every, full, steps)
+
+
+def _scaler(event: Event) -> bool:
+    return any(isinstance(arg, Optimizer) for arg in event.args)
+
+
+def _moves(step: Event, backward: Event) -> bool | None:
+    """Whether that step uses the gradients of that backward pass; None where nobody knows."""
+    return next((one.updates(backward.receiver) for one in (step.receiver, *step.args) if isinstance(one, Optimizer)), None)
+
+
+def _length(guard: Guard) -> tuple[str, bool]:
+    """(the length of a window, whether only the remainder decides)."""
+    test = guard.test
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) and _modulo(test.operand) and not guard.negated:
+        return ast.unparse(test.operand.right), True  # type: ignore[attr-defined]
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and _modulo(test.left):
+        plain = isinstance(test.ops[0], (ast.Eq, ast.NotEq)) and isinstance(test.comparators[0], (ast.Constant, ast.BinOp))
+        equal = isinstance(test.ops[0], ast.Eq) is not guard.negated
+        return ast.unparse(test.left.right), plain and equal  # type: ignore[attr-defined]
+    return "?", False
+
+
+def _modulo(node: ast.expr) -> bool:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)
+
+
+def over_loader(loop: Loop) -> bool:
+    """Whether the loop takes the batches of a loader, counted or not."""
+    over = loop.over
+    if isinstance(over, Items) and over.uniform and over.items:
+        parts = over.items[0].items if isinstance(over.items[0], Items) else over.items
+        return any(isinstance(part, Tensor) and part.origin == "batch" for part in parts)
+    return isinstance(over, Loader)
+

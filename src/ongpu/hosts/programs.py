@@ -1,0 +1,23 @@
+"""Whether a text is a program: then it is followed as one, and its lines are not read as output."""
+
+import ast
+import re
+import warnings
+
+from ongpu.lazy import lazy
+
+LONGEST = 1 << 20  # characters
+_STARTS = lazy(r"^(?:import [A-Za-z_]|from [\w.]{1,100} import |def \w|class \w)", re.MULTILINE)
+
+
+def is_program(text: str) -> bool:
+    """Whether all of it is Python, with imports or definitions."""
+    if len(text) > LONGEST or not _STARTS.search(text):
+        return False
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True

@@ -1,0 +1,145 @@
+"""The Python files and notebooks under the paths that a user names; and how a repaired one is written back."""
+
+import ast
+import fnmatch
+import io
+import json
+import os
+import tempfile
+import tokenize
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ongpu.model import Edit, Evidence
+
+MAX_BYTES = 4 << 20  # of one file: longer ones are data, not programs
+SUFFIXES = (".py", ".pyw", ".ipynb")
+# Folders that hold other people's code or nothing to read; looked into only where they are named themselves.
+PASSED_BY = frozenset(
+    {
+        ".git", ".hg", ".svn", ".tox", ".nox", ".venv", "venv", ".eggs", ".mypy_cache", ".pytest_cache", ".ruff_cache",
+        ".ipynb_checkpoints", "__pycache__", "__pypackages__", "node_modules", "site-packages", "build", "dist", "_build",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """One file as it was read. newline: what ends its lines on disk; its text ends them with "\\n"."""
+
+    path: Path
+    evidence: Evidence
+    encoding: str = "utf-8"
+    newline: str = "\n"
+
+
+def walk(paths: Sequence[Path], exclude: Sequence[str] = ()) -> Iterator[Path]:
+    """The files to read, each once, in order. `exclude`: glob patterns of names or of paths."""
+    seen: set[Path] = set()
+    for path in paths:
+        found = [path] if not path.is_dir() else _under(path, exclude)
+        for file in found:
+            if file not in seen:
+                seen.add(file)
+                yield file
+
+
+def _under(folder: Path, exclude: Sequence[str]) -> Iterator[Path]:
+    for root, folders, files in os.walk(folder):  # links to folders are not followed: they may go in circles
+        here = Path(root)
+        folders[:] = sorted(name for name in folders if name not in PASSED_BY and not _excluded(here / name, exclude))
+        for name in sorted(files):
+            if name.endswith(SUFFIXES) and not _excluded(here / name, exclude):
+                yield here / name
+
+
+def _excluded(path: Path, patterns: Sequence[str]) -> bool:
+    text = path.as_posix()
+    return any(fnmatch.fnmatch(path.name, p) or fnmatch.fnmatch(text, p) or fnmatch.fnmatch(text, f"*/{p.rstrip('/')}") for p in patterns)
+
+
+def read(path: Path) -> SourceFile:
+    """One file. Where it cannot be read as a program, its evidence has no text and says why."""
+    origin = path.as_posix()
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            return SourceFile(path, Evidence("python", "", origin, problem=f"larger than {MAX_BYTES >> 20} MiB"))
+        data = path.read_bytes()
+    except OSError as error:
+        return SourceFile(path, Evidence("python", "", origin, problem=error.strerror or str(error)))
+    return of_bytes(path, data)
+
+
+def of_bytes(path: Path, data: bytes) -> SourceFile:
+    """A file of these bytes, decoded as Python itself would (a byte order mark, a coding line, else UTF-8)."""
+    origin = path.as_posix()
+    try:
+        encoding = "utf-8" if path.suffix == ".ipynb" else tokenize.detect_encoding(io.BytesIO(data).readline)[0]
+        text = data.decode(encoding)
+    except (SyntaxError, UnicodeDecodeError, LookupError) as error:
+        return SourceFile(path, Evidence("python", "", origin, problem=f"not readable as text: {error}"))
+    newline = "\r\n" if "\r\n" in text else "\n"
+    return SourceFile(path, Evidence("python", text.replace("\r\n", "\n").replace("\r", "\n"), origin), encoding, newline)
+
+
+def edited(text: str, edits: Iterable[Edit]) -> str:
+    """The text with the edits made, the last first; of two that overlap the one further down is left out (the next round finds it)."""
+    lines = text.split("\n")
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line) + 1)
+    spans = sorted({(starts[e.line - 1] + e.column, starts[e.end_line - 1] + e.end_column, e.text) for e in edits})
+    kept: list[tuple[int, int, str]] = []
+    for span in spans:
+        if not kept or span[0] >= kept[-1][1]:
+            kept.append(span)
+    for start, end, new in reversed(kept):
+        text = text[:start] + new + text[end:]
+    return text
+
+
+def still_parses(text: str) -> bool:
+    """Whether it is a program after its repair."""
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+def repaired(file: SourceFile, edits: Sequence[Edit]) -> str | None:
+    """The file's text with the edits made; None where nothing changes or the result would be no program.
+
+    Edits of a notebook name its cell, of all its cells, in their origin ("train.ipynb:cell 3") and count lines in that cell.
+    """
+    text = file.evidence.text
+    if file.path.suffix != ".ipynb":
+        new = edited(text, edits)
+        return new if new != text and still_parses(new) else None
+    notebook = json.loads(text)
+    changed = False
+    for origin in dict.fromkeys(edit.origin for edit in edits):
+        number = int(origin.rpartition("cell ")[2])
+        cell = notebook["cells"][number - 1]
+        source = "".join(cell["source"])
+        new = edited(source, (edit for edit in edits if edit.origin == origin))
+        if new != source:
+            changed = True
+            cell["source"] = new.splitlines(keepends=True) if isinstance(cell["source"], list) else new
+    return json.dumps(notebook, ensure_ascii=False, indent=1) + "\n" if changed else None
+
+
+def write(file: SourceFile, text: str) -> None:
+    """Put the text in the file's place in one step, with its mode kept: a kill in the middle loses nothing."""
+    target = file.path.resolve()  # a link stays a link
+    data = text.replace("\n", file.newline).encode(file.encoding)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as out:
+            out.write(data)
+        os.chmod(name, target.stat().st_mode & 0o7777)
+        os.replace(name, target)
+    except BaseException:
+        os.unlink(name)
+        raise

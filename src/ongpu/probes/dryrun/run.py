@@ -1,0 +1,160 @@
+"""One run of a script on the pretend card, from the spec to the answer's file."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import runpy
+import signal
+import sys
+import threading
+import time
+import traceback
+from typing import Any, Dict, List, Optional, Tuple
+
+from . import accounts
+from .state import Stop, Unfollowed, World
+from .where import Where, told
+
+
+def run(spec: Dict[str, Any], arguments: List[str]) -> int:
+    """Runs `arguments` ([SCRIPT, ...] or ["-m", MODULE, ...]) as the spec says; writes the JSON; gives the exit code."""
+    started = time.time()
+    sys.dont_write_bytecode = True
+    for name, value in (spec.get("env") or {}).items():
+        os.environ[name] = str(value)
+    from .parts import Parts
+
+    world = World(spec)
+    parts = Parts(world)
+    try:
+        parts.install()
+        world.calls["started_seconds"] = time.time() - started
+        outcome, error = execute(parts, arguments)
+        if parts.frozen is not None:
+            found = parts.frozen
+            found.update({"seconds": round(time.time() - world.started, 3)})
+            if world.oom is not None and world.go_on_after_oom:
+                found.update({"outcome": "error", "error": out_of_memory(world)})
+        else:
+            found = accounts.answer(parts.mode, parts.watch, parts.loaders, outcome, error)
+        if world.spec.get("rank_of") is not None:
+            found["collectives"] = [dict(call, place=told(call["place"])) for call in world.collectives]
+        found["savings"] = parts.savings.rows
+        if parts.finder is not None:
+            found["batch"] = parts.finder.answer()
+    except Exception as problem:  # ours, not the script's: said, never taken for an answer about the script
+        text = traceback.format_exc()
+        found = {
+            "schema": 1, "outcome": "crashed", "stopped_by": None, "script": world.where.script,
+            "error": {"type": type(problem).__name__, "message": str(problem)[:2000], "traceback": text[-20000:], "place": None,
+                      "kind": "internal", "exit": None},
+        }  # fmt: skip
+    with open(spec["answer"], "w", encoding="utf-8") as stream:
+        json.dump(found, stream, default=str)
+    return 0
+
+
+def execute(parts: Any, arguments: List[str]) -> Tuple[str, Optional[Dict[str, Any]]]:
+    """Run the script under the mode: (outcome, error)."""
+    world = parts.world
+    module = arguments[0] == "-m"
+    name = arguments[1] if module else arguments[0]
+    world.where = Where("" if module else name)
+    parts.prepare(name, module)
+    if world.spec["sandbox"]:
+        parts.sandbox()
+    sys.argv = arguments[1:] if module else list(arguments)
+    sys.path.insert(0, os.getcwd() if module else os.path.dirname(os.path.abspath(name)))
+    watchdog(world)
+    error: Optional[Dict[str, Any]] = None
+    try:
+        with parts.mode:
+            if module:
+                runpy.run_module(name, run_name="__main__", alter_sys=True)
+            else:
+                runpy.run_path(name, run_name="__main__")
+        outcome = "finished"
+    except Stop as end:
+        outcome, error = ("timeout" if end.why == "seconds" else "stopped"), None
+    except SystemExit as end:
+        code = end.code
+        bad = code not in (None, 0)
+        outcome = "error" if bad else "finished"
+        error = told_error(world, end, "script") if bad else None
+        if error is not None:
+            error["exit"] = code if isinstance(code, int) else 1
+    except BaseException as problem:
+        if parts.savings.active is not None:  # it was our change that failed, after the script's own steps were done
+            parts.savings.failed(parts.savings.active, problem)
+            world.stopped_by = "steps"
+            outcome, error = "stopped", None
+        else:
+            outcome, error = judged(world, problem)
+    if world.stopped_by is not None and outcome != "timeout":
+        outcome, error = ("timeout" if world.stopped_by == "seconds" else "stopped"), None
+    if world.oom is not None and error is None and world.go_on_after_oom:
+        outcome, error = "error", out_of_memory(world)
+    gc.collect()
+    return outcome, error
+
+
+def watchdog(world: World) -> None:
+    """A script that waits for something (a lock, a worker, a socket) is stopped too, where there are alarm signals."""
+    alarm = getattr(signal, "SIGALRM", None)
+    if alarm is None or threading.current_thread() is not threading.main_thread():
+        return
+
+    def over(number: int, frame: Any) -> None:
+        if os.getpid() == world.pid:
+            world.stop("seconds")
+
+    signal.signal(alarm, over)
+    signal.setitimer(signal.ITIMER_REAL, max(1.0, float(world.spec["seconds"]) - (time.time() - world.started) + 2))
+
+
+def judged(world: World, problem: BaseException) -> Tuple[str, Dict[str, Any]]:
+    """An exception of the script: the script's fault, or something that we could not follow?"""
+    seen: Optional[BaseException] = problem
+    for _ in range(20):
+        if seen is None:
+            break
+        if isinstance(seen, Stop):
+            return ("timeout" if seen.why == "seconds" else "stopped"), told_error(world, problem, "internal")
+        if isinstance(seen, Unfollowed):
+            return "unsupported", told_error(world, problem, "unsupported")
+        seen = seen.__cause__ or seen.__context__
+    text = str(problem)
+    if "from the 'CUDA' backend" in text or "no CUDA-capable device" in text or "not compiled with CUDA" in text or "when none is available" in text:
+        return "unsupported", told_error(world, problem, "unsupported")
+    if isinstance(problem, PermissionError) and "ongpu dry run, sandbox" in text:
+        world.unsupported("sandbox", text, False)
+        return "unsupported", told_error(world, problem, "unsupported")
+    kind = "script"
+    if "out of memory" in text:
+        kind = "oom"
+    elif "to be on the same device" in text or "not at the same device" in text or "should be the same" in text:
+        kind = "device"
+    elif "CUDA" in text or "cuda" in text:
+        kind = "cuda"
+    return "error", told_error(world, problem, kind)
+
+
+def told_error(world: World, problem: BaseException, kind: str) -> Dict[str, Any]:
+    """An error as the answer holds it."""
+    kind_name = type(problem)
+    name = kind_name.__name__ if kind_name.__module__ in ("builtins", "__main__") else "%s.%s" % (kind_name.__module__, kind_name.__name__)
+    return {
+        "type": name, "message": str(problem)[:4000], "traceback": world.where.printed(problem),
+        "place": told(world.where.of_error(problem.__traceback__)), "kind": kind, "exit": None,
+    }  # fmt: skip
+
+
+def out_of_memory(world: World) -> Dict[str, Any]:
+    """The error for a card that was too small: the run went on to learn how much it needs."""
+    oom = world.oom or {}
+    return {
+        "type": "torch.OutOfMemoryError", "message": oom["message"], "place": told(oom["place"]), "kind": "oom", "exit": None,
+        "traceback": "%storch.OutOfMemoryError: %s\n" % (oom["stack"], oom["message"]),
+    }  # fmt: skip

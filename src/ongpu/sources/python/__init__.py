@@ -1,0 +1,1 @@
+"""Python source, followed by abstract interpretation of its syntax tree: never imported, never run."""
