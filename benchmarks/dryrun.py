@@ -1,6 +1,6 @@
 """How long the dry run takes, and how much host memory: a ResNet-50 step at batch 32, a GPT-2-small step at 8 x 1024 tokens.
 
-    python benchmarks/dryrun.py --python PATH_OF_A_PYTHON_WITH_TORCH [--steps 3]
+    python benchmarks/dryrun.py --python PATH_OF_A_PYTHON_WITH_TORCH [--steps 4]
 
 Each script is run through `ongpu dryrun` from start to end (start of two interpreters and import of PyTorch included), in a
 process group of its own; the peak is the largest sum of resident memory over that group, sampled each 50 ms. The models stand
@@ -165,7 +165,7 @@ def measure(python: str, script: Path, steps: int) -> tuple[float, float, dict[s
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", required=True, help="an interpreter with PyTorch")
-    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     failed = False

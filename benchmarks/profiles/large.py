@@ -3,7 +3,8 @@
 usage: python benchmarks/profiles/large.py [--mib 1024] [--entries 1000000] [--keep FOLDER]
 
 The trace has what a real one has an event of PyTorch's profiler for (operators with shapes, launches, kernels, flow events,
-steps, waits for the loader), about 285 bytes each. Limits: 60 s and 300 MiB for 1 GiB. The packed trace is the same, gzipped.
+steps, waits for the loader), about 285 bytes each. Limits: 60 s of the processor and 300 MiB for
+1 GiB (one process: on an idle machine the wall time is the same). The packed trace is the same, gzipped.
 """
 
 import argparse
@@ -132,9 +133,9 @@ def main() -> int:
     for path in (plain, packed, pickled):
         wall, used, peak, words = measured(path)
         limited = path is not pickled
-        holds = not limited or (wall < max(5, LIMIT_S * options.mib / 1024) and peak < LIMIT_MIB)
+        holds = not limited or (used < max(5, LIMIT_S * options.mib / 1024) and peak < LIMIT_MIB)
         good = good and holds
-        limit = f"< {LIMIT_S} s a GiB, < {LIMIT_MIB} MiB" if limited else ""
+        limit = f"< {LIMIT_S} s of the processor a GiB, < {LIMIT_MIB} MiB" if limited else ""
         size = path.stat().st_size / (1 << 20)
         told = "yes" if holds else "NO"
         print(f"| {path.name} | {size:.0f} | {wall:.1f} | {used:.1f} | {peak:.0f} | {limit} | {told} | {words} |", flush=True)

@@ -1,6 +1,7 @@
 """Each of tests/parts/scripts through `ongpu dryrun`, with real PyTorch: the cause is named, and what is healthy is called so.
 
-The head of a script says what is expected ("clear", or slugs of which one must stand first), options, and modules it needs.
+The head of a script says what is expected ("clear", or slugs of which one must stand first; "unknown": healthy, but it may be
+more than the dry run can follow), options, and modules it needs.
 """
 
 import json
@@ -23,9 +24,9 @@ def head(script: Path, name: str) -> str:
     return found[1] if found else ""
 
 
-def test_half_of_them_are_healthy() -> None:
-    healthy = [script for script in SCRIPTS if head(script, "expect") == "clear"]
-    assert len(SCRIPTS) >= 40
+def test_about_half_of_them_are_healthy() -> None:
+    healthy = [script for script in SCRIPTS if head(script, "expect") in ("clear", "unknown")]
+    assert len(SCRIPTS) >= 60
     assert 0.4 < len(healthy) / len(SCRIPTS) < 0.6
 
 
@@ -43,6 +44,9 @@ def test_script(script: Path, tmp_path: Path) -> None:
     wanted = head(script, "expect").split(" | ")
     if wanted == ["clear"]:
         assert (answer["verdict"], found, done.returncode) == ("clear", [], 0), answer["unknown"] or answer["findings"]
+    elif wanted == ["unknown"]:
+        assert answer["verdict"] in ("clear", "unknown")
+        assert found == []
     else:
         assert found, answer["unknown"]
         assert found[0] in wanted

@@ -127,18 +127,24 @@ class DryRun(Fact):
         return weights + buffers + grads + max(kinds.get("optimizer_state", 0), int(weights * trained * states))
 
     @property
+    def unavoidable(self) -> int:
+        """The same, or what the optimizer's step takes with its temporaries where that is the peak: no batch size makes it less."""
+        return max(self.fixed, self.memory.peak_allocated if self.memory.at_peak.phase == "optimizer" else 0)
+
+    @property
     def memory_cause(self) -> str:
         """The slug that tells why the card was full; "" where it was not."""
         if not self.ran_out:
             return ""
         memory, peak = self.memory, self.memory.at_peak
-        spare = memory.peak_reserved - memory.peak_allocated
+        oom = memory.oom
+        spare = oom.reserved - oom.allocated if oom else memory.peak_reserved - memory.peak_allocated
         fixed = _share(peak, "weight", "buffer", "optimizer_state", "gradient")
         if self.fixed > memory.capacity or peak.phase == "optimizer" or fixed > 0.85:
             return "oom-model-too-large"
         if self.grows:
             return "oom-graph-retained"
-        if memory.fragmentation > 0.3 and spare > 0.2 * memory.capacity:
+        if spare > 0.2 * memory.capacity and (spare > oom.asked if oom else memory.fragmentation > 0.3):
             return "oom-fragmentation"
         return "oom-batch-too-large"
 

@@ -145,6 +145,20 @@ class StepMemory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Exhausted:
+    """The moment in which the card was full. Bytes asked for, in use and reserved."""
+
+    message: str = ""
+    asked: int = 0
+    place: Place | None = None
+    op: str = ""
+    phase: str = ""
+    step: int | None = None
+    allocated: int = 0
+    reserved: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """The simulated allocator's figures, in bytes, of cuda:0. capacity: what is left for it beside the context."""
 
@@ -160,6 +174,7 @@ class Memory:
     steps: tuple[StepMemory, ...] = ()
     growth: int | None = None
     growth_by_line: tuple[Share, ...] = ()
+    oom: Exhausted | None = None  # where it was full the run went on as with an endless card, to learn its need
     ooms: int = 0
     retries: int = 0
     empty_cache_calls: tuple[Share, ...] = ()

@@ -58,10 +58,10 @@ class Frame:
     dataset), "init", "step" (training_step), "evaluation" (validation_step, test_step), "class", "function".
 
     me: the object whose method it is. outer: who called it, None where it was read on its own. alone: read on its own,
-    with parameters that nobody knows.
+    with parameters that nobody knows. loops: how many loops were open when it was called.
     """
 
-    __slots__ = ("alone", "file", "function", "kind", "me", "name", "outer")
+    __slots__ = ("alone", "file", "function", "kind", "loops", "me", "name", "outer")
 
     def __init__(
         self,
@@ -72,10 +72,12 @@ class Frame:
         outer: "Frame | None" = None,
         function: Function | None = None,
         alone: bool = False,
+        loops: int = 0,
     ) -> None:
         self.name = name
         self.kind = kind
         self.file = file
+        self.loops = loops
         self.me = me
         self.outer = outer
         self.function = function

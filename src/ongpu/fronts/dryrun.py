@@ -13,7 +13,7 @@ from ongpu.hosts import dryrun, interpreter
 from ongpu.knowledge import cards
 from ongpu.model import Report
 
-STEPS, BATCHES, LIMIT = 3, 64, 120.0
+STEPS, BATCHES, LIMIT = 4, 64, 120.0  # growth shows from the second step on: two gains need four steps
 EPILOG_EN = """examples:
   ongpu dryrun --gpu "A100 40GB" train.py --epochs 1
   ongpu dryrun --gpu-memory 24GiB --find-batch-size train.py
@@ -38,6 +38,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", type=_count, default=STEPS, metavar="N", help=say(f"optimizer steps to follow (default: {STEPS})", f"观察多少个优化步（默认 {STEPS}）"))
     parser.add_argument("--batches", type=_count, default=BATCHES, metavar="N", help=say(f"at most so many batches of a loader (default: {BATCHES})", f"每个加载器最多取多少批（默认 {BATCHES}）"))
     parser.add_argument("--find-batch-size", action="store_true", help=say("find the largest batch size that fits", "找出放得下的最大 batch"))
+    parser.add_argument("--savings", action="store_true", help=say("compute what checkpointing, bf16, 8-bit states ... would save", "计算激活检查点、bf16、8 位状态等能省多少显存"))
     parser.add_argument("--launch", type=_count, default=0, metavar="N", help=say("pretend the N ranks of a torchrun job, each with its own card", "模拟 torchrun 的 N 个 rank，每个一张卡"))
     parser.add_argument("--sandbox", action="store_true", help=say("refuse the script's writes and its use of the network", "拒绝脚本写文件和访问网络"))
     parser.add_argument("--time-limit", type=float, default=LIMIT, metavar="S", help=say(f"seconds (default: {LIMIT:.0f})", f"秒数（默认 {LIMIT:.0f}）"))
@@ -108,6 +109,7 @@ def _spec(options: argparse.Namespace, card: cards.Card) -> dict[str, Any]:
         "batches": options.batches,
         "launch": options.launch,
         "sandbox": options.sandbox,
+        "savings": options.savings,
     }
 
 

@@ -16,7 +16,7 @@ from ongpu.model import Evidence, Report, Rule, Verdict
 
 _FILE = lazy(
     r"^(?:[/~]|\.{1,2}[/\\]|[A-Za-z]:[/\\])"
-    r"|^\S+\.(?:log|txt|out|err|gz|tgz|zip|tar|xz|bz2|json|ya?ml|xml|csv|md|html?|py|ipynb|sh|toml|cfg|conf|dockerfile|nfo|png|jpe?g|pdf)$",
+    r"|^\S+\.(?:log|txt|out|err|gz|tgz|zip|tar|xz|bz2|json|ya?ml|xml|csv|md|html?|py|ipynb|sh|toml|cfg|conf|dockerfile|nfo|png|jpe?g|pdf|pickle|pkl|sqlite|db|nsys-rep)$",
     re.IGNORECASE,
 )
 _GLOB = lazy(r"^\S*[*?\[]\S*$")

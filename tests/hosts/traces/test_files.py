@@ -129,6 +129,18 @@ def test_a_larger_trace_than_a_log_may_be_is_unpacked(monkeypatch: pytest.Monkey
 
 
 class TestNsys:
+    def test_progress_of_a_database_is_told_in_rows(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        from ongpu.hosts.traces import nsys
+
+        monkeypatch.setattr(nsys, "TICK", 50)
+        told: list[tuple[int, int]] = []
+        path = profiles.nsys(tmp_path / "a.sqlite", profiles.kineto())
+        read_file(path, pasted.Reader(tick=lambda done, size: told.append((done, size))))
+        rows = 240 + 241 + 4  # kernels, calls, steps
+        assert {size for _, size in told} == {rows}
+        assert [done for done, _ in told] == sorted(done for done, _ in told)
+        assert told[-1][0] >= rows - 50
+
     def test_the_same_timeline_gives_the_same_waits(self, tmp_path: Path) -> None:
         trace = profiles.kineto(load=20_000)
         report = read_file(profiles.nsys(tmp_path / "a.sqlite", trace))[0].text

@@ -70,6 +70,17 @@ def test_json_and_pickle_tell_the_same() -> None:
     assert list(memory.lines(devices)) == list(memory.lines(memory.of_object(snapshot)))
 
 
+def test_two_devices_are_kept_apart() -> None:
+    snapshot = profiles.snapshot()
+    snapshot["segments"].append({**snapshot["segments"][0], "device": 1})
+    snapshot["device_traces"].append(profiles.snapshot(keep=True)["device_traces"][0])
+    found = rows(snapshot)
+    assert [row["peak"] for row in found if "peak" in row] == [0, 1]
+    assert [row["growth"] for row in found if "growth" in row] == [1]
+    stream = io.BytesIO(json.dumps(snapshot).encode())
+    assert list(memory.lines(memory.read_json(Elements(stream.read, frozenset({"device_traces"}))))) == [json.dumps(row) for row in found]
+
+
 ODD = st.none() | st.integers(-3, 1 << 70) | st.floats() | st.text(max_size=6) | st.lists(st.integers(), max_size=2)
 FRAMES = st.lists(st.fixed_dictionaries({}, optional={"filename": st.just("a.py") | ODD, "line": ODD, "name": ODD}) | ODD, max_size=3)
 ENTRY = st.fixed_dictionaries(
@@ -113,4 +124,4 @@ def test_no_data_make_it_crash(snapshot: Any) -> None:
     ],
 )
 def test_owners_are_told_without_their_whole_path(file: str, owner: str) -> None:
-    assert memory.Places().owner(profiles.frames(7, "f", file)) == owner
+    assert memory.owner(profiles.frames(7, "f", file)) == owner

@@ -9,6 +9,8 @@ from ongpu.hosts.traces.timeline import COMPUTE, COPY, SET, Timeline
 from ongpu.lazy import lazy
 
 MAX_OPEN = 100_000  # begun events that wait for their end
+MAX_THREADS = 4096
+_KEPT = ("device", "correlation", "correlation_id", "step_num")
 _KINDS = {
     "kernel": COMPUTE, "gpu_memcpy": COPY, "memcpy": COPY, "gpu_memset": SET, "memset": SET,
     "cuda_runtime": "call", "runtime": "call", "cuda_driver": "call", "driver": "call", "hip_runtime": "call",
@@ -53,6 +55,19 @@ def _whole(value: Any) -> int:
     return number if -(1 << 62) < number < 1 << 62 else 0
 
 
+def _thread(value: Any) -> object:
+    """A process or thread as a key that stays small."""
+    return value if type(value) is int else str(value)[:64]
+
+
+def _slim(event: dict[str, Any]) -> dict[str, Any]:
+    """What is needed of an event whose end has yet to come."""
+    args = event.get("args")
+    kept = {key: _whole(args[key]) for key in _KEPT if key in args} if isinstance(args, dict) else {}
+    texts = {key: event[key][:300] for key in ("name", "cat") if isinstance(event.get(key), str)}
+    return {**texts, "ts": _number(event.get("ts")), "pid": _thread(event.get("pid")), "tid": _thread(event.get("tid")), "args": kept}
+
+
 class Events:
     """Hands each event to the timeline."""
 
@@ -77,15 +92,15 @@ class Events:
                 self._meta(event)
             elif phase in ("B", "E"):
                 self._half(event, phase)
-        except (TypeError, ValueError, OverflowError):  # a field of the wrong type: this event tells nothing
+        except (TypeError, ValueError, OverflowError, RecursionError):  # a field of the wrong type: this event tells nothing
             self.timeline.odd += 1
 
     def _half(self, event: dict[str, Any], phase: str) -> None:
-        thread = (event.get("pid"), event.get("tid"))
-        stack = self._open.setdefault(thread, [])
+        thread = (_thread(event.get("pid")), _thread(event.get("tid")))
+        stack = self._open.setdefault(thread, []) if len(self._open) < MAX_THREADS else self._open.get(thread, [])
         if phase == "B" and self._pending < MAX_OPEN:
             self._pending += 1
-            stack.append(event)
+            stack.append(_slim(event))
         elif phase == "E" and stack:
             self._pending -= 1
             begun = stack.pop()
@@ -94,10 +109,11 @@ class Events:
     def _meta(self, event: dict[str, Any]) -> None:
         args = event.get("args")
         name = str(args.get("name", "")) if isinstance(args, dict) else ""
+        process = _thread(event.get("pid"))
         if event.get("name") == "process_name" and (match := _DEVICE.match(name)) and len(self._devices) < 256:
-            self._devices[event.get("pid")] = int(match[1])
-        elif event.get("name") == "thread_name" and _STREAM.match(name) and len(self._streams) < 4096:
-            self._streams.add((event.get("pid"), event.get("tid")))
+            self._devices[process] = int(match[1])
+        elif event.get("name") == "thread_name" and _STREAM.match(name) and len(self._streams) < MAX_THREADS:
+            self._streams.add((process, _thread(event.get("tid"))))
 
     def _complete(self, event: dict[str, Any]) -> None:
         category = event.get("cat")
@@ -113,6 +129,8 @@ class Events:
         kind = _KINDS.get(category) if category in _KINDS else _KINDS.get(str(category).lower())
         timeline = self.timeline
         thread = event.get("tid")
+        if type(thread) is not int:
+            thread = _thread(thread)
         if kind == "operator" or kind == "note":
             self.tool = "kineto"
             if kind == "note":
@@ -142,7 +160,7 @@ class Events:
         """An event without category: JAX, TensorFlow."""
         args = event.get("args")
         args = args if isinstance(args, dict) else {}
-        process, thread = event.get("pid"), event.get("tid")
+        process, thread = _thread(event.get("pid")), _thread(event.get("tid"))
         device = self._devices.get(process)
         correlation = _whole(args.get("correlation_id", args.get("correlation")))
         if device is not None:
@@ -159,6 +177,11 @@ class Events:
             self.timeline.operator(name, (process, thread), start, duration)
 
 
+def _card(value: dict[str, Any]) -> dict[str, object]:
+    card: dict[str, object] = {"name": str(value.get("name"))[:80]}
+    return card | {key: _whole(value[key]) for key in ("id", "totalGlobalMem", "computeMajor", "computeMinor") if key in value}
+
+
 def read(read_block: Callable[[int], bytes]) -> tuple[Timeline, Events, Elements]:
     """The timeline of a trace."""
     elements = Elements(read_block)
@@ -168,7 +191,7 @@ def read(read_block: Callable[[int], bytes]) -> tuple[Timeline, Events, Elements
         if key in ("traceEvents", ""):
             events.feed(value)
         elif key == "deviceProperties" and isinstance(value, dict) and len(timeline.cards) < 64:
-            timeline.cards.append(value)
+            timeline.cards.append(_card(value))
         elif key == "distributedInfo" and isinstance(value, dict) and isinstance(value.get("rank"), int):
-            timeline.ranks.append(f"{value['rank']}/{value.get('world_size', '?')}")
+            timeline.ranks[:] = [f"{_whole(value['rank'])}/{_whole(value.get('world_size')) or '?'}"]
     return timeline, events, elements

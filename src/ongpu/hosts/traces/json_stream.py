@@ -36,6 +36,7 @@ class Elements:
         self.text, self.at, self.ended = "", 0, False
         self.trouble: tuple[str, str] | None = None
         self.damaged = 0
+        self.outer = 0  # the place of the inner array that is being read
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         try:
@@ -105,12 +106,14 @@ class Elements:
 
     def _array(self, key: str, depth: int) -> Iterator[tuple[str, Any]]:
         self.at += 1
+        self.outer = 0 if depth else self.outer
         scan, space = self._scan, _SPACE.match
         while (mark := self._next()) != "]":
             if mark == ",":
                 self.at += 1
             elif mark == "[" and depth:
                 yield from self._array(key, depth - 1)
+                self.outer += 1
             else:
                 text, at = self.text, self.at
                 try:  # the fast path: many elements of one piece of text

@@ -6,10 +6,12 @@ is neither the framework's nor Python's own.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from ongpu.hosts.traces.json_stream import Elements
 from ongpu.lazy import lazy
@@ -17,6 +19,7 @@ from ongpu.lazy import lazy
 MAX_ENTRIES = 4_000_000  # of one device's trace
 MAX_DEVICES = 64
 MAX_OWNERS = 50_000
+MAX_FRAMES = 200  # of one stack
 WINDOWS = 8  # parts of the trace whose lowest use is compared
 OWNERS = 8  # told
 NO_FRAME = "no frame recorded"
@@ -32,146 +35,187 @@ def _int(value: Any) -> int:
     return value if type(value) is int and 0 <= value < 1 << 60 else 0
 
 
+def _text(value: Any) -> str:
+    return value if type(value) is str else ""  # never str(value): a list may be nested a million deep
+
+
 def _dicts(value: Any) -> Iterator[dict[str, Any]]:
     if isinstance(value, (list, tuple)):
         yield from (item for item in value if isinstance(item, dict))
 
 
-@dataclass
-class Places:
-    """Frames as short names; a list of frames is looked at once."""
+@lru_cache(maxsize=4096)
+def _known(filename: str) -> tuple[bool, bool, str]:
+    """Whether a file is Python's, whether it is the user's own, and the last two parts of its path."""
+    python = filename.endswith(".py")
+    return python, python and not _THEIRS.search(filename), "/".join(filename.replace("\\", "/").split("/")[-2:])[-100:]
 
-    known: dict[int, str] = field(default_factory=dict)
-    held: list[Any] = field(default_factory=list)
 
-    def owner(self, frames: Any) -> str:
-        """file:line function of the innermost frame of the user's; else of the innermost Python frame."""
-        if not isinstance(frames, list) or not frames:
-            return NO_FRAME
-        key = id(frames)
-        if key not in self.known:
-            if len(self.known) > MAX_OWNERS:
-                return "other places"
-            self.held.append(frames)  # so that the id stays its own
-            self.known[key] = self._look(frames)
-        return self.known[key]
+def owner(frames: Any) -> str:
+    """file:line function of the innermost frame of the user's; else of the innermost Python frame."""
+    found = None
+    for frame in frames[:MAX_FRAMES] if isinstance(frames, list) else ():
+        if not isinstance(frame, dict):
+            continue
+        python, users, _ = _known(_text(frame.get("filename"))[:1000])
+        if users or (python and found is None):
+            found = frame
+        if users:
+            break
+    if found is None:
+        return NO_FRAME
+    return f"{_known(_text(found['filename'])[:1000])[2]}:{_int(found.get('line'))} {_text(found.get('name'))[:60]}"
 
-    @staticmethod
-    def _look(frames: list[Any]) -> str:
-        python = [f for f in frames[:200] if isinstance(f, dict) and str(f.get("filename", "")).endswith(".py")]
-        users = [f for f in python if not _THEIRS.search(str(f["filename"]))]
-        if not python:
-            return NO_FRAME
-        frame = (users or python)[0]
-        name = "/".join(str(frame["filename"]).replace("\\", "/").split("/")[-2:])
-        return f"{name[-100:]}:{_int(frame.get('line'))} {str(frame.get('name', ''))[:60]}"
+
+class Entry(NamedTuple):
+    """One entry of the allocator's record. Bytes."""
+
+    action: str
+    address: int
+    size: int
+    owner: str
+    free: int  # on the device, of a request that failed
+
+
+class Block(NamedTuple):
+    """One block of a segment. Bytes."""
+
+    address: int
+    size: int
+    requested: int
+    active: bool
+    owner: str
 
 
 @dataclass
 class Device:
     """What the allocator of one GPU holds at the end, and what it did before."""
 
-    segments: list[dict[str, Any]] = field(default_factory=list)
-    trace: list[dict[str, Any]] = field(default_factory=list)
+    reserved: int = 0
+    segments: int = 0
+    expandable: bool = False
+    blocks: list[Block] = field(default_factory=list)
+    trace: list[Entry] = field(default_factory=list)
+
+
+class _Reader:
+    """Takes in segments and entries; what is kept of them is small, whatever their frames are."""
+
+    def __init__(self) -> None:
+        self.devices: dict[int, Device] = {}
+        self.names: dict[str, str] = {}  # each place once
+        self.shared: dict[int, str] | None = None  # by the list of frames, where that stays alive
+
+    def _device(self, index: int) -> Device | None:
+        return self.devices.setdefault(index, Device()) if index in self.devices or len(self.devices) < MAX_DEVICES else None
+
+    def _owner(self, frames: Any) -> str:
+        if self.shared is not None and id(frames) in self.shared:
+            return self.shared[id(frames)]
+        name = owner(frames)
+        if len(self.names) < MAX_OWNERS:
+            name = self.names.setdefault(name, name)
+        name = self.names.get(name, "other places")
+        if self.shared is not None:
+            self.shared[id(frames)] = name
+        return name
+
+    def segment(self, segment: Any) -> None:
+        """One segment with its blocks."""
+        if not isinstance(segment, dict) or "blocks" not in segment or (device := self._device(_int(segment.get("device")))) is None:
+            return
+        device.reserved += _int(segment.get("total_size"))
+        device.segments += 1
+        device.expandable = device.expandable or segment.get("is_expandable") is True
+        at = _int(segment.get("address"))
+        for block in _dicts(segment["blocks"]):
+            size = _int(block.get("size"))
+            active = _text(block.get("state")).startswith("active")
+            frames = block["frames"] if "frames" in block else next((h.get("frames") for h in _dicts(block.get("history"))), None)
+            if len(device.blocks) < MAX_ENTRIES:
+                place = self._owner(frames) if active else ""
+                requested = _int(block.get("requested_size")) or size
+                device.blocks.append(Block(_int(block.get("address")) or at, size, requested, active, place))
+            at += size
+
+    def entry(self, index: int, entry: Any) -> None:
+        """One entry of the record of a device."""
+        if isinstance(entry, dict) and (device := self._device(index)) is not None and len(device.trace) < MAX_ENTRIES:
+            action = _text(entry.get("action"))
+            place = self._owner(entry.get("frames")) if action in ("alloc", "oom") else ""
+            free = _int(entry.get("device_free", entry.get("addr")))
+            device.trace.append(Entry(sys.intern(action[:20]), _int(entry.get("addr")), _int(entry.get("size")), place, free))
 
 
 def read_json(elements: Elements) -> dict[int, Device]:
     """The devices of a snapshot that was saved as JSON."""
-    devices: dict[int, Device] = {}
+    reader = _Reader()
     for key, value in elements:
         if key in ("segments", ""):  # memory_snapshot() gives the segments alone
-            _segment(devices, value)
-        elif key == "device_traces" and isinstance(value, dict):
-            trace = devices.setdefault(_int(value.get("device")), Device()).trace
-            if len(trace) < MAX_ENTRIES:
-                trace.append(value)
-    return devices
+            reader.segment(value)
+        elif key == "device_traces":
+            reader.entry(elements.outer, value)
+    return reader.devices
 
 
 def of_object(snapshot: Any) -> dict[int, Device]:
     """The devices of a snapshot: a dict with segments and device_traces, or the list of segments alone."""
-    devices: dict[int, Device] = {}
+    reader = _Reader()
+    reader.shared = {}
     whole = isinstance(snapshot, dict)
     for segment in _dicts(snapshot.get("segments") if whole else snapshot):
-        _segment(devices, segment)
+        reader.segment(segment)
     traces = snapshot.get("device_traces") if whole else ()
     for index, trace in enumerate(traces[:MAX_DEVICES] if isinstance(traces, (list, tuple)) else ()):
-        if entries := list(_dicts(trace))[:MAX_ENTRIES]:
-            devices.setdefault(index, Device()).trace = entries
-    return devices
+        for entry in trace if isinstance(trace, (list, tuple)) else ():
+            reader.entry(index, entry)
+    return reader.devices
 
 
-def _segment(devices: dict[int, Device], segment: Any) -> None:
-    if isinstance(segment, dict) and "blocks" in segment and (len(devices) < MAX_DEVICES):
-        devices.setdefault(_int(segment.get("device")), Device()).segments.append(segment)
-
-
-def lines(devices: dict[int, Device], notes: Iterable[str] = ()) -> Iterator[str]:
+def lines(devices: dict[int, Device]) -> Iterator[str]:
     """The digest: one JSON object a line, sizes in bytes."""
-    entries = sum(len(d.trace) for d in devices.values())
-    yield _line(snapshot=1, devices=len(devices), entries=entries, notes=list(notes) or None)
-    places = Places()
+    yield _line(snapshot=1, devices=len(devices), entries=sum(len(d.trace) for d in devices.values()))
     for index in sorted(devices):
-        yield from _device(index, devices[index], places)
+        yield from _device(index, devices[index])
 
 
-def _device(index: int, device: Device, places: Places) -> Iterator[str]:
-    reserved = allocated = requested = idle = largest = 0
-    alive: dict[int, tuple[int, str]] = {}
-    for segment in device.segments:
-        reserved += _int(segment.get("total_size"))
-        at = _int(segment.get("address"))
-        for block in _dicts(segment.get("blocks")):
-            size = _int(block.get("size"))
-            if str(block.get("state", "")).startswith("active"):
-                allocated += size
-                requested += _int(block.get("requested_size")) or size
-                alive[_int(block.get("address")) or at] = (size, places.owner(_frames(block)))
-            else:
-                idle += size
-                largest = max(largest, size)
-            at += size
-    kinds = {str(segment.get("segment_type"))[:10] for segment in device.segments}
+def _device(index: int, device: Device) -> Iterator[str]:
+    active = [block for block in device.blocks if block.active]
+    allocated = sum(block.size for block in active)
+    idle = sum(block.size for block in device.blocks) - allocated
+    largest = max((block.size for block in device.blocks if not block.active), default=0)
     yield _line(
-        memory=index, reserved=reserved, allocated=allocated, requested=requested, idle=idle, largest_idle=largest,
-        segments=len(device.segments), expandable=any(segment.get("is_expandable") is True for segment in device.segments),
-        pools=sorted(kinds),
+        memory=index, allocated=allocated, reserved=device.reserved, idle=idle, largest_idle=largest, segments=device.segments,
+        requested=sum(block.requested for block in active), expandable=device.expandable,
     )
-    replay = _Replay(device.trace, alive, places)
+    alive = {block.address: (block.size, block.owner) for block in active}
+    replay = _Replay(device.trace, alive)
     peak = replay.run()
     owners = replay.owners if device.trace else _sums(alive)
     end = replay.now if device.trace else allocated
     yield _line(peak=index, bytes=peak or allocated, entry=replay.peak_at, entries=len(device.trace), start=replay.base, end=end)
-    for owner, (size, count) in sorted(owners.items(), key=lambda row: -row[1][0])[:OWNERS]:
-        yield _line(owner=owner, gpu=index, bytes=size, blocks=count, percent=_share(size, peak or allocated))
-    yield from replay.failures(index, reserved, allocated, largest)
+    for place, (size, count) in sorted(owners.items(), key=lambda row: -row[1][0])[:OWNERS]:
+        yield _line(owner=place, bytes=size, percent=_share(size, peak or allocated), blocks=count, gpu=index)
+    yield from replay.failures(index, device.reserved, allocated, largest)
     if growth := replay.growth():
-        yield _line(growth=index, lowest=growth, percent=_share(growth[-1] - growth[0], peak))
-        for owner, (size, count) in sorted(replay.kept().items(), key=lambda row: -row[1][0])[:OWNERS]:
-            yield _line(kept=owner, gpu=index, bytes=size, blocks=count)
-
-
-def _frames(block: dict[str, Any]) -> Any:
-    """The frames of a block; older snapshots keep them in its history."""
-    if "frames" in block:
-        return block["frames"]
-    return next((item.get("frames") for item in _dicts(block.get("history"))), None)
+        yield _line(growth=index, percent=_share(growth[-1] - growth[0], peak), lowest=growth)
+        for place, (size, count) in sorted(replay.kept().items(), key=lambda row: -row[1][0])[:OWNERS]:
+            yield _line(kept=place, bytes=size, blocks=count, gpu=index)
 
 
 def _sums(alive: dict[int, tuple[int, str]]) -> dict[str, tuple[int, int]]:
     sums: dict[str, tuple[int, int]] = {}
-    for size, owner in alive.values():
-        had = sums.get(owner, (0, 0))
-        sums[owner] = (had[0] + size, had[1] + 1)
+    for size, place in alive.values():
+        had = sums.get(place, (0, 0))
+        sums[place] = (had[0] + size, had[1] + 1)
     return sums
 
 
 class _Replay:
     """The trace of one device, from the start that its end implies."""
 
-    def __init__(self, trace: list[dict[str, Any]], alive: dict[int, tuple[int, str]], places: Places) -> None:
-        self.trace, self.places = trace, places
-        self.ended = alive
+    def __init__(self, trace: list[Entry], alive: dict[int, tuple[int, str]]) -> None:
+        self.trace = trace
         self.before = self._before(alive)
         self.base = sum(size for size, _ in self.before.values())
         self.now = self.peak = self.base
@@ -184,12 +228,11 @@ class _Replay:
         born: set[int] = set()
         before: dict[int, tuple[int, str]] = {}
         for entry in self.trace:
-            action, address = entry.get("action"), _int(entry.get("addr"))
-            if action == "alloc":
-                born.add(address)
-            elif action in _GONE and address not in born and address not in before:
-                before[address] = (_int(entry.get("size")), NO_FRAME)
-                born.add(address)
+            if entry.action == "alloc":
+                born.add(entry.address)
+            elif entry.action in _GONE and entry.address not in born:
+                before[entry.address] = (entry.size, NO_FRAME)
+                born.add(entry.address)
         return before | {address: block for address, block in alive.items() if address not in born}
 
     def run(self) -> int:
@@ -208,25 +251,27 @@ class _Replay:
                 self.lowest.append(low)
                 low = self.now
         held = dict(self.before)
-        for entry in self.trace[: self.peak_at + 1] if self.peak > self.base else ():
-            action, address = entry.get("action"), _int(entry.get("addr"))
-            if action == "alloc":
-                held[address] = (_int(entry.get("size")), self.places.owner(entry.get("frames")))
-            elif action in _GONE:
-                held.pop(address, None)
+        self._hold(held, 0, self.peak_at + 1 if self.peak > self.base else 0)
         self.owners = _sums(held)
         return self.peak
 
     @staticmethod
-    def _step(live: dict[int, int], entry: dict[str, Any]) -> int:
+    def _step(live: dict[int, int], entry: Entry) -> int:
         """The bytes that one entry adds."""
-        action, address = entry.get("action"), _int(entry.get("addr"))
-        if action == "alloc":
-            size = _int(entry.get("size"))
-            change = size - live.get(address, 0)
-            live[address] = size
+        if entry.action == "alloc":
+            change = entry.size - live.get(entry.address, 0)
+            live[entry.address] = entry.size
             return change
-        return -live.pop(address, 0) if action in _GONE else 0
+        return -live.pop(entry.address, 0) if entry.action in _GONE else 0
+
+    def _hold(self, held: dict[int, tuple[int, str]], start: int, end: int) -> None:
+        """Let those entries happen to what is held."""
+        for at in range(start, end):
+            entry = self.trace[at]
+            if entry.action == "alloc":
+                held[entry.address] = (entry.size, entry.owner)
+            elif entry.action in _GONE:
+                held.pop(entry.address, None)
 
     def growth(self) -> list[int]:
         """The lowest use in each part of the trace, where it rises from part to part; else []."""
@@ -240,26 +285,19 @@ class _Replay:
     def kept(self) -> dict[str, tuple[int, int]]:
         """Who holds what was allocated in the later parts and never freed."""
         held: dict[int, tuple[int, str]] = {}
-        start = 2 * len(self.trace) // WINDOWS
-        for entry in self.trace[start:]:
-            action, address = entry.get("action"), _int(entry.get("addr"))
-            if action == "alloc":
-                held[address] = (_int(entry.get("size")), self.places.owner(entry.get("frames")))
-            elif action in _GONE:
-                held.pop(address, None)
+        self._hold(held, 2 * len(self.trace) // WINDOWS, len(self.trace))
         return _sums(held)
 
     def failures(self, index: int, reserved: int, allocated: int, largest: int) -> Iterator[str]:
         """Requests that found no room; what the snapshot says of the state then is that of its end."""
         told = 0
         for at, entry in enumerate(self.trace):
-            if entry.get("action") == "oom" and told < 3:
+            if entry.action == "oom" and told < 3:
                 told += 1
                 last = at > len(self.trace) - 20
                 yield _line(
-                    oom=index, bytes=_int(entry.get("size")), device_free=_int(entry.get("device_free", entry.get("addr"))), entry=at,
+                    oom=index, bytes=entry.size, device_free=entry.free, where=entry.owner, entry=at,
                     reserved=reserved if last else None, allocated=allocated if last else None, largest_idle=largest if last else None,
-                    where=self.places.owner(entry.get("frames")),
                 )
 
 

@@ -20,6 +20,7 @@ MAX_ROWS = 12_000_000  # of one table
 MAX_IN_MEMORY = 256 << 20  # bytes of a database that has no file of its own
 TICK = 20_000  # rows between two signs of progress
 _PREFIX = "CUPTI_ACTIVITY_KIND_"
+READ = frozenset({f"{_PREFIX}{name}" for name in ("KERNEL", "MEMCPY", "MEMSET", "GRAPH_TRACE", "RUNTIME")} | {"NVTX_EVENTS"})
 _COPY_KINDS = {1: "HtoD", 2: "DtoH", 8: "DtoD", 10: "PtoP"}
 _NVTX_RANGE = (59, 60)  # push/pop and start/end ranges, as the tables' ENUM_NSYS_EVENT_TYPE names them
 
@@ -65,6 +66,15 @@ class _Tables:
         self.connection, self.tick = connection, tick
         rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%' LIMIT 2000")
         self.names = {str(name) for (name,) in rows if str(name).replace("_", "").isalnum()}
+        self.done = 0
+        self.all = sum(self._count(name) for name in self.names & READ)
+
+    def _count(self, table: str) -> int:
+        """About how many rows a table has: the last row's number, which is there without counting."""
+        try:
+            return _whole(self.connection.execute(f'SELECT MAX(rowid) FROM "{table}"').fetchone()[0])  # noqa: S608 - a known name
+        except sqlite3.Error:
+            return 0
 
     def columns(self, table: str) -> set[str]:
         return {str(row[1]) for row in self.connection.execute(f'PRAGMA table_info("{table}")')}  # a name of letters and digits
@@ -81,8 +91,9 @@ class _Tables:
         listed = ", ".join(f'"{name}"' if name else "NULL" for name in chosen)
         for count, row in enumerate(self.connection.execute(f'SELECT {listed} FROM "{table}" LIMIT {MAX_ROWS}')):  # noqa: S608 - checked names
             if count % TICK == 0:
-                self.tick(0, 0)
+                self.tick(min(self.done + count, self.all), self.all)
             yield row
+        self.done += self._count(table)
 
 
 def _whole(value: Any) -> int:

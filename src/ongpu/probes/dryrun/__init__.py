@@ -14,11 +14,14 @@ SPEC (all but "answer" have defaults)
                      "workspace": bytes of one cuBLAS workspace (None: as PyTorch chooses for the capability),
                      "free": bytes free of other processes (None: all)}
     devices         int    cards of that kind seen by torch.cuda.device_count(); default 1
-    steps           int    optimizer steps to follow; default 3.   batches: int, most batches taken of a loader; default 64
+    steps           int    optimizer steps to follow; default 4 (0: no limit).   batches: int, most batches taken of a loader; default 64
     seconds         float  soft limit: the run stops at the next operation on the pretend GPU, outcome "timeout"; default 120
     cpu_flop        float  stop when that much matrix work ran on the CPU and none on the GPU (default 5e11): `notes` cpu-only
     launch          int    ranks of a torchrun job to pretend (0: none)
     sandbox         bool   refuse writes outside the temporary folder, and the network;  scratch: str, that folder
+    savings         bool   after the steps, try out what changes would save (mode run): one more traced step for each
+    oom             "auto" | "raise" | "go-on"  what happens where the card is full: raised as CUDA would, or noted, and the run goes
+                    on with an endless card to learn its need. auto: go-on unless the script's text handles such errors
     env             {str: str}  environment set for the script (LOCAL_RANK is set by launch)
 
 ANSWER.  A "place" is null or {"file": absolute path, "line": int, "function": str, "text": the stripped source line}: the user's
@@ -28,16 +31,16 @@ own innermost line (not in site-packages, not ours). Sizes are bytes, lists are 
                     "timeout" | "unsupported" what it does could not be followed (nothing is said about the script) |
                     "crashed" the dry run itself failed
     error           null | {"type": "torch.OutOfMemoryError", "message": as CUDA says it, "traceback": text as Python prints it
-                    (without our frames), "place", "kind": "script" | "oom" | "device" (mixed devices) | "cuda" (device-side
+                    (without our frames), "place", "kind": "script" | "oom" | "device" (mixed, or numpy) | "cuda" (device-side
                     assert, fork, ordinal) | "unsupported" | "internal", "exit": code when the script called sys.exit, else null}
     stopped_by      null | "steps" | "batches" | "seconds" | "cpu-only"
-    torch, python, platform, script, mode, seconds (wall), started_seconds (import of torch and set-up)
+    torch, python, platform, script, mode, seconds (wall), started_seconds (set-up)
     card            as in the spec, defaults filled in
     steps, batches, backwards   counts followed.   batch_size: rows of the first loader's batches (null: not known)
     devices         {"ops": {"cuda": n, "cpu": n}, "flop": {"cuda": x, "cpu": x} (matrix work, 2 per multiply-add),
                      "by_line": [{"place", "device", "ops", "flop"}],
                      "parameters": {"cuda:0": bytes, "cpu": bytes}, "buffers": {..}, "gradients": {..}, "optimizer_state": {..},
-                     "inputs": {..} (batches of loaders once they were used by a model: where they sat),
+                     "inputs": {..} (tensors handed to a model at its last call),
                      "models": [{"class", "parameters": n, "trainable": n, "bytes": {device: bytes}, "dtypes": {dtype: n},
                                  "called": times its forward ran, "children": [the same without children, each direct child]}],
                      "optimizers": [{"class", "parameters": n, "state_bytes": {device: bytes}, "foreach", "fused",
@@ -51,10 +54,13 @@ own innermost line (not in site-packages, not ours). Sizes are bytes, lists are 
                                  "place": line that set it, "op", "phase": "forward" | "backward" | "optimizer" | "other",
                                  "step": 0-based},
                      "fragmentation": 1 - allocated / reserved at the peak of reserved,
-                     "steps": [{"allocated_after", "reserved_after", "peak_allocated", "peak_reserved"}] one per optimizer step,
+                     "steps": [{"allocated_after", "requested_after", "reserved_after", "peak_allocated", "peak_reserved"}] one per
+                     optimizer step (requested: without rounding),
                      "growth": null | bytes by which the memory after a step grew at each of the last steps (least of them; null
                      when it did not grow at every step), "growth_by_line": [{"place", "bytes", "count"}],
-                     "ooms": n, "retries": times the cache had to be flushed, "empty_cache_calls": [{"place", "count"}],
+                     "oom": null | {"message", "asked", "place", "op", "phase", "step", "allocated", "reserved"} the
+                     first time the card was full, "ooms": n, "retries": times the cache had to be flushed,
+                     "empty_cache_calls": [{"place", "count"}],
                      "expandable_segments": bool}                  of device cuda:0 (other devices: "others": {"cuda:1": {...}})
     syncs           [{"place", "kind": "item" | "bool" | "cpu" | "tolist" | "numpy" | "print" | "nonzero" | "mask" | "unique" |
                      "synchronize" | "copy", "count", "per_step"}]
@@ -67,20 +73,24 @@ own innermost line (not in site-packages, not ours). Sizes are bytes, lists are 
                       end of the run (null when it was stopped in between), "loader_batches": n, "scaled": bool | null}
     indices         [{"place", "op", "low", "high", "allowed": [low, high], "count"}]   values outside what is allowed
     forked          [{"place", "what"}]                            CUDA used in a forked process
-    assumptions     [{"place", "what": "item" | "bool" | "shape" | "float compare" ..., "value": JSON, "count",
+    assumptions     [{"place", "what": "item" | "bool" | "shape" | "cpu" | "tolist" | "print" | "compare", "value": JSON, "count",
                       "branched": bool (the script compared it)}]
     unsupported     [{"op", "place", "why", "count", "went_on": bool}]
     notes           [{"note": slug-like word, "text": English, "place", "count"}]: compile-skipped, save-redirected, cpu-only,
-                    gpu-never-used, attention-kernel, fused-approximated, workspace-approximated, amp-..., sandbox-refused, ...
-    calls           {"empty_cache": n, "synchronize": n, "set_device": [..], "autocast": [{"dtype", "place"}], "compile": n,
-                     "grad_scaler": {"created", "steps", "updates", "unscales"}, "checkpoint": n, "deepspeed"...}
+                    gpu-never-used, attention-kernel, sandbox-refused, ranks-not-run, comm-hook-skipped, time-not-simulated
+    calls           {"empty_cache": n, "synchronize": n, "set_device": [..], "autocast_dtypes": [..], "compile": n,
+                     "grad_scaler": {"created", "steps", "updates", "unscales"}, "save": n, "load": n,
+                     "process_group": {"backend", "rank", "world_size"}}   only what was called
     batch           null (run) | mode find-batch-size: {"as_run", "largest": int | 0 | null, "traced": [{"batch", "peak_allocated",
-                     "peak_reserved", "fits"}], "reserved_per_sample", "reserved_fixed", "verified": bool, "by": "loader",
+                     "peak_reserved", "fits"}], "reserved_per_sample", "reserved_fixed", "verified": bool (traced at that size),
+                     "bounded": bool (false: larger ones may fit too), "by": "loader",
                      "why": text when null, "accumulate": windows that keep the effective batch at most as given}
     savings         [{"change": "checkpointing" | "bf16-autocast" | "adam-8bit" | "set-to-none" | "half-sequence",
-                     "peak_allocated", "peak_reserved", "saved": bytes of reserved, "how": text, "applies": bool}]
+                     "peak_allocated", "peak_reserved", "saved": bytes of reserved, "saved_allocated", "how": text, "applies": bool,
+                     "failed": null | why it could not be tried}]   each traced: one step of the same run with the change made
     ranks           null | [{"rank", "local_rank", "device": "cuda:0" | null, "outcome", "error", "peak_reserved", "collectives":
-                     [{"op", "place", "shape", "dtype", "group", "count"}], "steps"}]
-    mismatches      [{"index": n-th collective, "ranks": {rank: {"op", "shape", "dtype", "place"} | null}}]
+                     [{"op", "place", "shape", "dtype", "device", "group", "count"}], "steps", "stopped_by", "loaders",
+                     "devices": all used}]
+    mismatches      [{"index": n-th collective, "ranks": {rank: {"op", "shape", "dtype", "place"} | null}}]   the first difference
     files           [{"path", "what": "save" | "write", "redirected": path | null, "refused": bool}]
 """

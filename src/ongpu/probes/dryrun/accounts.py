@@ -144,14 +144,12 @@ def _count(parameter: Any) -> int:
     return 0 if isinstance(parameter, torch.nn.parameter.UninitializedTensorMixin) else int(parameter.numel())
 
 
-def devices_of(mode: Mode, watch: Any, loaders: Any) -> Dict[str, Any]:
-    """Where everything sits."""
-    world = mode.world
+def owners_of(watch: Any) -> Dict[str, Any]:
+    """Where models, gradients and optimizer states sit now."""
     rows_alive = [(row, row["module"]()) for row in watch.models.values()]
     alive = [(row, m) for row, m in rows_alive if m is not None]
-    models = [m for _, m in alive]
-    parameters = {id(p): p for m in models for p in m.parameters()}
-    buffers = {id(b): b for m in models for b in m.buffers()}
+    parameters = {id(p): p for _, m in alive for p in m.parameters()}
+    buffers = {id(b): b for _, m in alive for b in m.buffers()}
     states: List[Any] = []
     rows: List[Dict[str, Any]] = []
     for row in watch.optimizers.values():
@@ -167,14 +165,30 @@ def devices_of(mode: Mode, watch: Any, loaders: Any) -> Dict[str, Any]:
              "foreach": row["foreach"], "fused": row["fused"], "set_to_none": row["set_to_none"], "steps": row["steps"],
              "place": told(row["place"])}
         )  # fmt: skip
-    work = sorted(world.work.values(), key=lambda row: -float(row["flop"]))[:10]
     return {
-        "ops": dict(world.ops), "flop": dict(world.flop), "by_line": [dict(row, place=told(row["place"])) for row in work],
         "parameters": by_device(parameters.values()), "buffers": by_device(buffers.values()),
         "gradients": by_device(p.grad for p in parameters.values() if p.grad is not None), "optimizer_state": by_device(states),
-        "inputs": {}, "models": [dict(described(m, True), called=row["called"]) for row, m in alive],
-        "optimizers": rows,
+        "models": [dict(described(m, True), called=row["called"]) for row, m in alive], "optimizers": rows,
     }  # fmt: skip
+
+
+def devices_of(mode: Mode, watch: Any) -> Dict[str, Any]:
+    """Work by device and line, and where everything sat: now, or when it was last looked at, whichever saw more."""
+    world = mode.world
+    work = sorted(world.work.values(), key=lambda row: -float(row["flop"]))[:10]
+    owners = owners_of(watch)
+    seen = watch.seen
+    if seen is not None:
+        for key in ("parameters", "buffers", "gradients", "optimizer_state", "models", "optimizers"):
+            if len(owners[key]) < len(seen[key]) or (key == "gradients" and not owners[key]):
+                owners[key] = seen[key]
+    steps = {row["class"]: row["steps"] for row in watch.optimizers.values()}
+    for row in owners["optimizers"]:
+        row["steps"] = steps.get(row["class"], row["steps"])
+    return dict(
+        owners, ops=dict(world.ops), flop=dict(world.flop), by_line=[dict(row, place=told(row["place"])) for row in work],
+        inputs=dict(watch.inputs),
+    )  # fmt: skip
 
 
 def accumulation_of(mode: Mode, watch: Any, loaders: Any) -> Dict[str, Any]:
@@ -209,14 +223,14 @@ def answer(mode: Mode, watch: Any, loaders: Any, outcome: str, error: Optional[D
     memory = memory_of(mode, world.cards[0])
     others = {"cuda:%d" % c.index: memory_of(mode, c) for c in world.cards[1:] if c.peak}
     memory["others"] = others
-    if world.ops["cuda"] == 0 and outcome != "crashed":
+    if world.ops["cuda"] == 0 and outcome in ("finished", "stopped", "timeout"):
         world.note("gpu-never-used", "no operation ran on the GPU")
     return {
         "schema": 1, "outcome": outcome, "error": error, "stopped_by": world.stopped_by, "torch": str(torch.__version__),
         "python": platform.python_version(), "platform": sys.platform, "script": world.where.script, "mode": world.spec["mode"],
         "seconds": round(time.time() - world.started, 3), "started_seconds": round(world.calls.pop("started_seconds", 0.0), 3),
         "card": dict(world.card), "steps": world.steps, "batches": world.batches, "backwards": world.backwards,
-        "batch_size": world.batch_size, "devices": devices_of(mode, watch, loaders), "memory": memory, "syncs": rows("syncs"),
+        "batch_size": world.batch_size, "devices": devices_of(mode, watch), "memory": memory, "syncs": rows("syncs"),
         "copies": rows("copies", "bytes"), "loaders": kept,
         "accumulation": accumulation_of(mode, watch, loaders), "indices": rows("indices"), "forked": rows("forked"),
         "assumptions": rows("assumptions"), "unsupported": rows("unsupported"), "notes": rows("notes"), "files": rows("files"),

@@ -153,8 +153,11 @@ class BatchFinder:
             row = self.traced[self.as_run]
             return self.as_run * 2 if row["fits"] else max(1, self.as_run // 2)
         fit = self.model()
-        if fit is None or fit[1] <= 0:
+        if fit is None:
             return None
+        if fit[1] <= 0:  # other things than the batch set the peak so far
+            top = max(self.traced)
+            return min(top * 64, self.as_run * 4096) if self.traced[top]["fits"] else None
         best = math.floor((self.world.capacity - fit[0]) / fit[1])
         return int(min(max(1, best), self.as_run * 4096))
 
@@ -167,7 +170,7 @@ class BatchFinder:
         if self.as_run is None or len(self.traced) < 2:
             why = "no batch came from a DataLoader" if self.as_run is None else "too few optimizer steps were seen"
             return {"as_run": self.as_run, "largest": None, "traced": list(self.traced.values()), "reserved_per_sample": None,
-                    "reserved_fixed": None, "verified": False, "by": None, "why": why, "accumulate": None}  # fmt: skip
+                    "reserved_fixed": None, "verified": False, "bounded": False, "by": None, "why": why, "accumulate": None}  # fmt: skip
         good = [b for b, row in self.traced.items() if row["fits"]]
         largest = max(good) if good else 0
         ends = sorted(self.traced.values(), key=lambda r: int(r["batch"]))
@@ -181,9 +184,11 @@ class BatchFinder:
             modelled = modelled if failed is None else min(modelled, failed - 1)
             if modelled > largest * 1.02 + 1 or (not good and modelled >= 1):
                 largest, verified = modelled, False
+        bounded = any(not row["fits"] for row in self.traced.values()) or (fit is not None and fit[1] > 0 and largest >= 1)
         accumulate = 1 if largest >= self.as_run else (math.ceil(self.as_run / largest) if largest else None)
         rows: List[Dict[str, Any]] = [self.traced[b] for b in sorted(self.traced)]
         return {
             "as_run": self.as_run, "largest": largest, "traced": rows, "reserved_per_sample": round(slope),
-            "reserved_fixed": round(fixed), "verified": verified, "by": "loader", "why": None, "accumulate": accumulate,
+            "reserved_fixed": round(fixed), "verified": verified, "bounded": bounded, "by": "loader",
+            "why": None, "accumulate": accumulate,
         }  # fmt: skip

@@ -49,7 +49,7 @@ def _devices(mode: Mode) -> None:
         index = _index(world, device)
         if index < 0:
             return
-        if index >= len(world.cards):
+        if index >= world.visible():
             from .words import ORDINAL
 
             raise torch.AcceleratorError(ORDINAL) if hasattr(torch, "AcceleratorError") else RuntimeError(ORDINAL)
@@ -85,7 +85,7 @@ def _devices(mode: Mode) -> None:
         world.sync("synchronize")
 
     answers: Dict[str, Any] = {
-        "is_available": lambda: True, "device_count": lambda: len(world.cards), "current_device": lambda: world.current,
+        "is_available": lambda: world.visible() > 0, "device_count": lambda: world.visible(), "current_device": lambda: world.current,
         "set_device": set_device, "device": OnDevice, "device_of": DeviceOf, "_DeviceGuard": OnDevice,
         "get_device_name": lambda device=None: card["name"], "get_device_capability": lambda device=None: (major, minor),
         "get_device_properties": lambda device=None: properties, "_get_device_properties": lambda device=None: properties,
@@ -94,7 +94,7 @@ def _devices(mode: Mode) -> None:
         "synchronize": settle, "ipc_collect": lambda: None, "can_device_access_peer": lambda a, b: True,
         "utilization": lambda device=None: 0,
         "temperature": lambda device=None: 40, "power_draw": lambda device=None: 100000,
-        "_nvml_based_avail": lambda: False, "_device_count_nvml": lambda: len(world.cards), "set_sync_debug_mode": lambda mode: None,
+        "_nvml_based_avail": lambda: False, "_device_count_nvml": lambda: world.visible(), "set_sync_debug_mode": lambda mode: None,
         "get_sync_debug_mode": lambda: 0, "_exchange_device": lambda index: _exchange(world, index),
         "_maybe_exchange_device": lambda index: _exchange(world, index), "is_current_stream_capturing": lambda: False,
     }  # fmt: skip
@@ -102,7 +102,7 @@ def _devices(mode: Mode) -> None:
         put(torch.cuda, name, answer)
     cuda._initialized = True
     for name, answer in (("_cuda_getDevice", lambda: world.current), ("_cuda_setDevice", set_device), ("_cuda_synchronize", settle),
-                         ("_cuda_getDeviceCount", lambda: len(world.cards)), ("_cuda_isInBadFork", lambda: False),
+                         ("_cuda_getDeviceCount", lambda: world.visible()), ("_cuda_isInBadFork", lambda: False),
                          ("_cuda_isCurrentStreamCapturing", lambda: False), ("_cuda_getCurrentRawStream", lambda device: 0),
                          ("_nccl_version", lambda: (2 << 32) + (27 << 16) + 3), ("_nccl_version_suffix", lambda: b"")):  # fmt: skip
         put(C, name, answer)
@@ -112,7 +112,7 @@ def _devices(mode: Mode) -> None:
     accelerator = getattr(torch, "accelerator", None)
     if accelerator is not None:
         current: Dict[str, Any] = {
-            "is_available": lambda: True, "device_count": lambda: len(world.cards), "synchronize": settle,
+            "is_available": lambda: world.visible() > 0, "device_count": lambda: world.visible(), "synchronize": settle,
             "current_accelerator": lambda check_available=False: torch.device("cuda"), "set_device_index": set_device,
             "set_device_idx": set_device, "current_device_index": lambda: world.current, "current_device_idx": lambda: world.current,
         }  # fmt: skip

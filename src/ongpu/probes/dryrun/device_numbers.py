@@ -23,6 +23,9 @@ def named(device: Any) -> Any:
 
 def install(mode: Mode) -> None:
     """Let the functions that make tensors, and Module.to, take numbers."""
+    from torch.utils import _device
+
+    _device._device_constructors()  # `with torch.device(...)` knows them by their identity: before they are wrapped
     for name in MAKERS:
         put(torch, name, _maker(getattr(torch, name)))
     old = torch.nn.Module.to

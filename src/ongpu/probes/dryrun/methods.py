@@ -6,9 +6,9 @@ import copy
 from typing import Any, Callable, Optional, Tuple
 
 import torch
+from torch import Tensor
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
-from torch import Tensor
 
 from . import pretend, words
 from .assumed import assumed

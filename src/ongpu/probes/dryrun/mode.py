@@ -102,8 +102,9 @@ class Mode(TorchDispatchMode):  # type: ignore[misc]
         world = self.world
         if os.getpid() != world.pid:
             raise RuntimeError(words.FORKED)
-        if card is not None and card >= len(world.cards):
-            raise RuntimeError(words.ORDINAL)
+        count = world.visible()
+        if card is not None and card >= count:
+            raise RuntimeError(words.ORDINAL if count else words.NO_CARDS)
 
     # -- the CPU ----------------------------------------------------------------------------------------------------------
     def on_cpu(self, operation: Operation, args: Any, kwargs: Dict[str, Any]) -> Any:

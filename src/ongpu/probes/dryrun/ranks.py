@@ -23,9 +23,12 @@ def launch(spec: Dict[str, Any], arguments: List[str], here: str) -> Dict[str, A
     with tempfile.TemporaryDirectory(prefix="ongpu-ranks-") as folder:
         waiting = list(range(count))
         running: Dict[int, Any] = {}
-        limit = float(spec.get("seconds") or 120.0) + GRACE
+        width = max(1, min(os.cpu_count() or 1, 4))
+        each = max(10.0, float(spec.get("seconds") or 120.0) / -(-count // width))  # the whole launch keeps the limit
+        spec = dict(spec, seconds=each)
+        limit = each + GRACE
         while waiting or running:
-            while waiting and len(running) < max(1, min(os.cpu_count() or 1, 4)):
+            while waiting and len(running) < width:
                 rank = waiting.pop(0)
                 running[rank] = (_start(spec, arguments, here, folder, rank, count), time.time())
             for rank, (process, since) in list(running.items()):

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import builtins
 import gc
+import io
 import json
 import os
+import re
 import runpy
 import signal
 import sys
 import threading
 import time
 import traceback
+import types
 from typing import Any, Dict, List, Optional, Tuple
 
 from . import accounts
 from .state import Stop, Unfollowed, World
-from .where import Where, told
+from .where import Place, Where, told
+from .words import FORKED
+
+
+MIXED = ("to be on the same device", "not at the same device", "should be the same", "can't convert cuda", "indices should be either on cpu")
 
 
 def run(spec: Dict[str, Any], arguments: List[str]) -> int:
@@ -74,9 +82,10 @@ def execute(parts: Any, arguments: List[str]) -> Tuple[str, Optional[Dict[str, A
             if module:
                 runpy.run_module(name, run_name="__main__", alter_sys=True)
             else:
-                runpy.run_path(name, run_name="__main__")
+                script(parts, name)
         outcome = "finished"
     except Stop as end:
+        parts.kept.append(end)  # with the frames of the script, whose models are looked at
         outcome, error = ("timeout" if end.why == "seconds" else "stopped"), None
     except SystemExit as end:
         code = end.code
@@ -86,6 +95,7 @@ def execute(parts: Any, arguments: List[str]) -> Tuple[str, Optional[Dict[str, A
         if error is not None:
             error["exit"] = code if isinstance(code, int) else 1
     except BaseException as problem:
+        parts.kept.append(problem)
         if parts.savings.active is not None:  # it was our change that failed, after the script's own steps were done
             parts.savings.failed(parts.savings.active, problem)
             world.stopped_by = "steps"
@@ -98,6 +108,17 @@ def execute(parts: Any, arguments: List[str]) -> Tuple[str, Optional[Dict[str, A
         outcome, error = "error", out_of_memory(world)
     gc.collect()
     return outcome, error
+
+
+def script(parts: Any, name: str) -> None:
+    """Run a file as __main__, as `python FILE` does. The module is kept: what it holds is looked at afterwards."""
+    with io.open_code(os.path.abspath(name)) as stream:
+        code = compile(stream.read(), name, "exec")
+    main = types.ModuleType("__main__")
+    main.__dict__.update(__file__=name, __builtins__=builtins, __spec__=None, __cached__=None)
+    parts.kept.extend([sys.modules.get("__main__"), main])
+    sys.modules["__main__"] = main
+    exec(code, main.__dict__)  # noqa: S102 - it is what the user asked for
 
 
 def watchdog(world: World) -> None:
@@ -126,7 +147,8 @@ def judged(world: World, problem: BaseException) -> Tuple[str, Dict[str, Any]]:
             return "unsupported", told_error(world, problem, "unsupported")
         seen = seen.__cause__ or seen.__context__
     text = str(problem)
-    if "from the 'CUDA' backend" in text or "no CUDA-capable device" in text or "not compiled with CUDA" in text or "when none is available" in text:
+    ours = ("from the 'CUDA' backend", "no CUDA-capable device", "not compiled with CUDA", "accelerator device when none is available")
+    if any(words in text for words in ours):
         return "unsupported", told_error(world, problem, "unsupported")
     if isinstance(problem, PermissionError) and "ongpu dry run, sandbox" in text:
         world.unsupported("sandbox", text, False)
@@ -134,7 +156,7 @@ def judged(world: World, problem: BaseException) -> Tuple[str, Dict[str, Any]]:
     kind = "script"
     if "out of memory" in text:
         kind = "oom"
-    elif "to be on the same device" in text or "not at the same device" in text or "should be the same" in text:
+    elif any(words in text for words in MIXED):
         kind = "device"
     elif "CUDA" in text or "cuda" in text:
         kind = "cuda"
@@ -145,10 +167,22 @@ def told_error(world: World, problem: BaseException, kind: str) -> Dict[str, Any
     """An error as the answer holds it."""
     kind_name = type(problem)
     name = kind_name.__name__ if kind_name.__module__ in ("builtins", "__main__") else "%s.%s" % (kind_name.__module__, kind_name.__name__)
+    place = world.where.of_error(problem.__traceback__)
+    if FORKED in str(problem):
+        inside = in_worker(world, str(problem))
+        place = inside or place
+        world.row("forked", place, place=place, what="cuda")
     return {
         "type": name, "message": str(problem)[:4000], "traceback": world.where.printed(problem),
-        "place": told(world.where.of_error(problem.__traceback__)), "kind": kind, "exit": None,
+        "place": told(place), "kind": kind, "exit": None,
     }  # fmt: skip
+
+
+def in_worker(world: World, text: str) -> Optional[Place]:
+    """The user's line in the traceback that a worker process sent as text."""
+    lines = re.findall(r'^  File "([^"\n]{1,1000})", line ([0-9]{1,9}), in (\S{1,200})$', text[-20000:], re.MULTILINE)
+    mine = [(name, int(line), function) for name, line, function in lines if world.where.users(name)]
+    return mine[-1] if mine else None
 
 
 def out_of_memory(world: World) -> Dict[str, Any]:

@@ -37,6 +37,7 @@ class World:
 
     def __init__(self, spec: Dict[str, Any]) -> None:
         self.spec = dict(DEFAULTS, **spec)
+        self._visible: Optional[int] = None
         self.card = dict(CARD, **(spec.get("card") or {}))
         self.started = time.time()
         self.pid = os.getpid()
@@ -67,6 +68,24 @@ class World:
         self.at_step: List[Callable[[Any], None]] = []
         self.kept: List[Any] = []
         self.collectives: List[Dict[str, Any]] = []
+
+    def visible(self) -> int:
+        """Cards that CUDA shows: as CUDA_VISIBLE_DEVICES says when it is first asked, up to the first number that there is no card for."""
+        if self._visible is None:
+            told, count = os.environ.get("CUDA_VISIBLE_DEVICES"), len(self.cards)
+            if told is not None:
+                numbers = [part.strip() for part in told[:1000].split(",")]
+                known = 0
+                for number in numbers:
+                    if number.startswith(("GPU-", "MIG-")) or (number.isdigit() and int(number) < len(self.cards)):
+                        known += 1
+                    else:
+                        break
+                count = min(known, count)
+                if count < len(numbers) or count < len(self.cards):
+                    self.note("visible-devices", "CUDA_VISIBLE_DEVICES=%s shows %d of %d cards" % (told[:80], count, len(self.cards)))
+            self._visible = count
+        return self._visible
 
     # -- rows -------------------------------------------------------------------------------------------------------------
     def row(self, table: str, key: Any, **first: Any) -> Dict[str, Any]:

@@ -10,7 +10,9 @@ import torch
 from torch import Tensor
 
 from . import pretend
+from .loaders import each_tensor
 from .mode import Mode
+from .words import device_of
 
 
 class Call:
@@ -33,6 +35,8 @@ class Watch:
         self.window: List[Dict[str, Any]] = []
         self.windows: List[Dict[str, Any]] = []
         self.zeroed = False
+        self.inputs: Dict[str, int] = {}
+        self.seen: Optional[Dict[str, Any]] = None
         self.force_none = False
         self.around_forward: Any = None  # makes a context that a trial wants around forward and loss
         self._around: Any = None
@@ -58,6 +62,11 @@ class Watch:
         self._serial += 1
         if world.call is None:
             self._model(module)
+            sizes: Dict[str, int] = {}
+            for tensor in each_tensor(args):
+                name = device_of(tensor)
+                sizes[name] = sizes.get(name, 0) + tensor.numel() * tensor.element_size()
+            self.inputs = sizes or self.inputs
             if self.around_forward is not None and self._around is None and torch.is_grad_enabled():
                 self._around = self.around_forward()
                 self._around.__enter__()
@@ -65,9 +74,17 @@ class Watch:
 
     def _leave(self, module: Any, args: Any, result: Any) -> None:
         call = self.world.call
+        if self.seen is None and call is not None and call.parent is None:
+            self.look()
         while call is not None and call.module() is not module:  # an exception inside skipped some
             call = call.parent
         self.world.call = call.parent if call is not None else None
+
+    def look(self) -> None:
+        """Where everything sits now: kept, as a script's models may be gone when it ends."""
+        from .accounts import owners_of
+
+        self.seen = owners_of(self)
 
     def leave_forward(self) -> None:
         """End what a trial put around forward and loss."""
@@ -153,6 +170,8 @@ class Watch:
         if len(self.optimizers) > 1 and not self.window:
             return  # a second optimizer after the same backward pass belongs to the same step
         world.steps += 1
+        if row["steps"] <= 2 or world.steps == int(world.spec["steps"] or 0):
+            self.look()
         self._close_window(row["place"])
         counted = not world.spec["steps"] or world.steps <= int(world.spec["steps"])
         for ledger in world.cards:

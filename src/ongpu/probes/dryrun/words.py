@@ -18,6 +18,7 @@ _ASYNC = (
     "\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n"
 )
 ORDINAL = "CUDA error: invalid device ordinal" + _ASYNC
+NO_CARDS = "No CUDA GPUs are available"
 NO_DATA = "Cannot copy out of meta tensor; no data!"
 MOST_STAND_IN = 300_000_000  # elements of CPU stand-ins for a second opinion: about 1 GB untouched address space
 VERSION = tuple(int("".join(c for c in part if c.isdigit()) or 0) for part in str(torch.__version__).split("+")[0].split(".")[:2])

@@ -4,10 +4,54 @@ from collections.abc import Iterator
 
 from ongpu.facts.mismatch import Mismatches
 from ongpu.facts.operands import Operands, cause, seen, sides
-from ongpu.model import Finding, Layer, Rule, Severity, Text
+from ongpu.facts.program import Event, Program, Script, distinct
+from ongpu.facts.values import CPU, CUDA, MAYBE, Tensor
+from ongpu.model import Certainty, Finding, Layer, Ref, Rule, Severity, Text
 
 
-def check(mismatches: Mismatches, operands: Operands | None) -> Iterator[Finding]:
+def check(mismatches: Mismatches | None, operands: Operands | None, program: Program | None) -> Iterator[Finding]:
+    found = [finding for script in program.scripts for finding in _in_source(script)] if program else []
+    yield from found
+    if mismatches and not found:
+        yield from _in_error(mismatches, operands)
+
+
+CROSSES = ("copy_", "set_", "type_as", "index_select", "forward")  # may bring devices together; what a module is given, input-not-moved tells
+
+
+def _in_source(script: Script) -> Iterator[Finding]:
+    """Operations on a tensor that was brought to the CPU, or never left it, and one on the GPU."""
+    for mix in distinct(script.of("mix")):
+        parts = [a for a in mix.args if isinstance(a, Tensor) and not a.scalar]
+        astray = next((a for a in parts if a.where == CPU and a.origin != "made"), None)
+        there = next((a for a in parts if a.where in (CUDA, MAYBE)), None)
+        if astray is None or there is None or mix.name in CROSSES or mix.name.endswith(("_loss", "cross_entropy", "_with_logits")) or _mixed(astray):
+            continue
+        yield Finding(
+            certainty=Certainty.LIKELY,
+            subject=mix.words(),
+            variant="source",
+            values={"one": "cpu", "other": "cuda", "line": mix.line, "code": mix.words(), "what": _origin(astray)},
+            refs=(mix.ref(), *_brought(script, astray)),
+        )
+
+
+def _mixed(astray: Tensor) -> bool:
+    """Whether what it was computed from may have lain elsewhere, or have been a plain number."""
+    return any(t.scalar for t in astray.parents if isinstance(t, Tensor))
+
+
+def _origin(astray: Tensor) -> str:
+    return {"batch": "a batch of the loader", "output": "a model's output", "input": "an input", "loaded": "what was loaded"}.get(astray.origin, "a tensor")
+
+
+def _brought(script: Script, astray: Tensor) -> tuple[Ref, ...]:
+    """The .cpu() or .to("cpu") that brought it there."""
+    moved: Event | None = next((e for e in script.calls(".cpu", ".to") if e.value is astray), None)
+    return (moved.ref(),) if moved else ()
+
+
+def _in_error(mismatches: Mismatches, operands: Operands | None) -> Iterator[Finding]:
     for found in mismatches.found:
         slug, certainty = cause(found, operands)
         if slug != "device-mismatch":
@@ -39,6 +83,18 @@ RULE = Rule(
         fix="打印该行每个操作数的 .device，把放错的那个移过去：x = x.to(device)。新建张量时写 device=x.device；模型、输入和标签要放在同一设备。",
     ),
     variants={
+        "source": (
+            Text(
+                title="{code}: one operand is on the CPU ({what}), the other on the GPU",
+                why="PyTorch does not copy between devices on its own; only a CPU tensor without dimensions may take part in an operation on the GPU.",
+                fix="Bring both to one place before: .to(other.device), or both to the CPU where only numbers are wanted.",
+            ),
+            Text(
+                title="{code}：一个操作数在 CPU 上（{what}），另一个在 GPU 上",
+                why="PyTorch 不会自动在设备间复制；只有没有维度的 CPU 张量才能参与 GPU 上的运算。",
+                fix="先把两者放到同一处：.to(other.device)，只需要数值时则都放到 CPU。",
+            ),
+        ),
         "lengths": (
             Text(
                 title="pack_padded_sequence needs its lengths on the CPU, but they are on {one}",

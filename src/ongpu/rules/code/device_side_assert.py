@@ -5,13 +5,19 @@ from collections.abc import Iterator
 from ongpu.facts.code import Traceback
 from ongpu.facts.dryrun import DryRun
 from ongpu.facts.dryrun_parts import Indices
+from ongpu.facts.dtypes import Dtypes
 from ongpu.facts.environment import Variables
+from ongpu.facts.program import Event, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
-from ongpu.model import Finding, Fix, Layer, Rule, Severity, Text
+from ongpu.facts.values import Const, Items, Module, Tensor, Value
+from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
 
-def check(symptoms: Symptoms | None, traceback: Traceback | None, dryrun: DryRun | None, variables: Variables | None) -> Iterator[Finding]:
+def check(
+    symptoms: Symptoms | None, traceback: Traceback | None, dryrun: DryRun | None, variables: Variables | None, program: Program | None
+) -> Iterator[Finding]:
     found = [_in_run(index) for index in dryrun.indices] if dryrun else []
+    found += [finding for script in program.scripts for finding in _in_source(script)] if program else []
     yield from found
     if symptoms is None or found:
         return
@@ -41,6 +47,104 @@ def check(symptoms: Symptoms | None, traceback: Traceback | None, dryrun: DryRun
             *symptoms.cite("device-assert", "label-cpu", most=2), *(raised.cite() if raised else ()),
         ),
     )
+
+
+GROWS = (".add_tokens", ".add_special_tokens")
+USUAL = ("[pad]", "[cls]", "[sep]", "[mask]", "[unk]", "<pad>", "<s>", "</s>", "<unk>", "<mask>", "<|endoftext|>", "<eos>", "<bos>", "<|pad|>")
+LABELLED = ("cross_entropy", "nll_loss", "CrossEntropyLoss", "NLLLoss")
+
+
+def _in_source(script: Script) -> Iterator[Finding]:
+    """Ids and labels that are provably out of range."""
+    yield from _grown(script)
+    dtypes = Dtypes(script)
+    for call in distinct(script.calls("forward")):
+        layer = call.receiver
+        if isinstance(layer, Module) and layer.name == "torch.nn.Embedding" and layer.made and call.args:
+            rows, most = _number(layer.made.arg(0, "num_embeddings")), dtypes.bound(call.args[0])
+            if rows and most and most[0] >= rows:
+                yield _beyond(call, layer.made, most, rows, "source-ids")
+    for call in distinct(script.calls("torch.nn.functional.cross_entropy", "torch.nn.functional.nll_loss", "forward")):
+        name = call.name if call.name != "forward" else getattr(call.receiver, "name", "")
+        if not name.endswith(LABELLED) or len(call.args) < 2:
+            continue
+        last, most = _last_layer(call.args[0]), dtypes.bound(call.args[1])
+        classes = _number(last.arg(1, "out_features")) if last else 0
+        if last and classes and most and most[0] >= classes:
+            yield _beyond(call, last, most, classes, "source-labels")
+        negative = _negative(script, call, name)
+        if negative:
+            yield Finding(
+                certainty=Certainty.LIKELY, variant="source-negative", subject=call.words(), values={"value": negative.value.value if isinstance(negative.value, Const) else "?", "line": call.line},
+                refs=(negative.ref(), call.ref()),
+            )
+
+
+def _beyond(call: Event, layer: Event, most: tuple[int, Event], rows: int, variant: str) -> Finding:
+    values = {"most": most[0], "rows": rows, "last": rows - 1, "code": layer.words(60), "line": call.line}
+    return Finding(certainty=Certainty.LIKELY, variant=variant, subject=call.words(), values=values, refs=(call.ref(), layer.ref(), most[1].ref()))
+
+
+def _negative(script: Script, call: Event, name: str) -> Event | None:
+    """labels[mask] = -1, where the loss ignores -100 only."""
+    loss = call if call.name != "forward" else call.receiver.made if isinstance(call.receiver, Module) else None
+    if loss is None or loss.stars or loss.arg(None, "ignore_index") is not None or len(loss.args) > (3 if call.name != "forward" else 2):
+        return None
+    for event in script.of("setitem"):
+        value = event.value.value if isinstance(event.value, Const) else None
+        if type(value) is int and value < 0 and value != -100 and event.receiver is not None and event.before(call) and isinstance(event.receiver, Tensor):
+            if isinstance(call.args[1], Tensor) and call.args[1].comes_from(event.receiver):
+                return event
+    return None
+
+
+def _grown(script: Script) -> Iterator[Finding]:
+    """A vocabulary that grows after the embedding was made for it, and an embedding that nobody resizes."""
+    if script.says("resize_token_embeddings", "resize_embeddings", "resize_position"):
+        return
+    for grow in distinct(script.calls(*GROWS)):
+        rows = next((e for e in script.calls("torch.nn.Embedding") if e.before(grow) and _counts(script, e.arg(0, "num_embeddings"), grow.receiver)), None)
+        if rows is not None and isinstance(rows.value, Module) and any(f.receiver is rows.value and grow.before(f) for f in script.calls("forward")):
+            yield Finding(certainty=Certainty.LIKELY, variant="source-grown", subject=grow.words(), values={"code": grow.words(60), "made": rows.words(60)}, refs=(grow.ref(), rows.ref()))
+            continue
+        made = next((e for e in script.calls() if e.value is grow.receiver), None)
+        if made is None or not made.name.endswith(".from_pretrained") or "Tokenizer" not in made.name:
+            continue
+        model = next((e for e in script.calls() if e.name.endswith("from_pretrained") and isinstance(e.value, Module) and "Tokenizer" not in e.name), None)
+        words = _words(grow.arg(0))
+        new = [w for w in words if w.lower() not in USUAL]
+        if model is not None and words and "transformers" in script.imports:
+            yield Finding(
+                certainty=Certainty.LIKELY if new else Certainty.POSSIBLE, severity=Severity.WARNING if new else Severity.NOTE, variant="source-tokens",
+                subject=grow.words(), values={"code": grow.words(60), "made": model.words(60), "words": (new or words)[:4]}, refs=(grow.ref(), model.ref()),
+            )
+
+
+def _counts(script: Script, number: Value | None, vocabulary: Value | None) -> bool:
+    """Whether that number is the length of the vocabulary (or of one of its attributes)."""
+    for e in script.calls("len"):
+        if e.value is number and e.args and vocabulary is not None:
+            return e.args[0] is vocabulary or any(v is e.args[0] for v in (getattr(vocabulary, "attrs", None) or {}).values())
+    return False
+
+
+def _words(value: Value | None) -> list[str]:
+    if isinstance(value, Const):
+        return [value.value] if isinstance(value.value, str) else []
+    return [word for item in value.items for word in _words(item)] if isinstance(value, Items) else []
+
+
+def _number(value: Value | None) -> int:
+    return value.value if isinstance(value, Const) and type(value.value) is int else 0
+
+
+def _last_layer(logits: Value) -> Event | None:
+    """The Linear layer whose output these are."""
+    made = logits.made if isinstance(logits, Tensor) and logits.origin == "output" else None
+    layer = made.receiver if made is not None and made.name == "forward" else None
+    while isinstance(layer, Module) and layer.name == "torch.nn.Sequential" and layer.attrs:
+        layer = list(layer.attrs.values())[-1]
+    return layer.made if isinstance(layer, Module) and layer.name == "torch.nn.Linear" else None
 
 
 def _in_run(index: Indices) -> Finding:
@@ -76,6 +180,66 @@ RULE = Rule(
         fix="用 CUDA_LAUNCH_BLOCKING=1 或在 CPU 上运行一次，看到真正的出错行。再检查标签（0 到 C-1，C 为类别数）、token id 是否超过 embedding 大小，以及 gather、scatter 和索引的下标。",
     ),
     variants={
+        "source-ids": (
+            Text(
+                title="Ids up to {most} go into an embedding of {rows} rows: the highest that it has is {last}",
+                why="An index beyond the table is an assertion of the kernel on the GPU (device-side assert), after which nothing in this process works any more; on the CPU it is an IndexError. The table: {code}.",
+                fix="Make the embedding as large as the vocabulary (the highest id + 1), or bring the ids into its range.",
+            ),
+            Text(
+                title="embedding 只有 {rows} 行（最大编号 {last}），而 id 会到 {most}",
+                why="索引超出表的范围，在 GPU 上会触发 kernel 断言（device-side assert），之后该进程里什么都不能用；在 CPU 上是 IndexError。该表：{code}。",
+                fix="把 embedding 设为词表大小（最大 id + 1），或让 id 落在范围内。",
+            ),
+        ),
+        "source-labels": (
+            Text(
+                title="Labels up to {most} meet a last layer of {rows} classes: the highest that it has is {last}",
+                why="The loss checks each label on the GPU by an assertion (device-side assert), after which nothing in this process works any more. The layer: {code}.",
+                fix="Give the last layer as many outputs as there are classes, or number the labels from 0 to {last}.",
+            ),
+            Text(
+                title="最后一层只有 {rows} 个类别（最大标签 {last}），而标签会到 {most}",
+                why="损失在 GPU 上用断言检查每个标签（device-side assert），触发之后该进程里什么都不能用。该层：{code}。",
+                fix="让最后一层的输出数等于类别数，或把标签编为 0 到 {last}。",
+            ),
+        ),
+        "source-negative": (
+            Text(
+                title="Labels of {value} go into the loss, which ignores -100 only",
+                why="A label below 0 that is not ignore_index is an assertion of the loss kernel (device-side assert on the GPU).",
+                fix="ignore_index={value} in the loss, or mark what is to be left out with -100.",
+            ),
+            Text(
+                title="标签 {value} 会进入损失，而它只忽略 -100",
+                why="小于 0 且不等于 ignore_index 的标签会触发损失 kernel 的断言（GPU 上的 device-side assert）。",
+                fix="在损失里写 ignore_index={value}，或用 -100 标记要忽略的位置。",
+            ),
+        ),
+        "source-grown": (
+            Text(
+                title="{code} adds words after the embedding was made for the vocabulary as it was ({made})",
+                why="The new ids lie beyond the embedding table: on the GPU that is a device-side assert, on the CPU an IndexError.",
+                fix="Add the tokens first, or enlarge the embedding afterwards (copy the old rows into a larger nn.Embedding; with transformers model.resize_token_embeddings(len(tokenizer))).",
+            ),
+            Text(
+                title="embedding 按当时的词表创建（{made}），之后 {code} 又加了词",
+                why="新词的 id 超出 embedding 表：在 GPU 上是 device-side assert，在 CPU 上是 IndexError。",
+                fix="先加词，或之后扩大 embedding（把旧的行复制到更大的 nn.Embedding；transformers 用 model.resize_token_embeddings(len(tokenizer))）。",
+            ),
+        ),
+        "source-tokens": (
+            Text(
+                title="{code} adds tokens ({words}), and the model's embedding is not resized",
+                why="New tokens get ids beyond the embedding table of {made}, unless the tokenizer had them or the table has spare rows: on the GPU that is a device-side assert.",
+                fix="model.resize_token_embeddings(len(tokenizer)) after the tokens are added; for padding alone tokenizer.pad_token = tokenizer.eos_token needs no new row.",
+            ),
+            Text(
+                title="{code} 添加了 token（{words}），而模型的 embedding 没有扩大",
+                why="新 token 的 id 会超出 {made} 的 embedding 表（除非分词器原来就有，或表里有多余的行）：在 GPU 上是 device-side assert。",
+                fix="添加 token 之后调用 model.resize_token_embeddings(len(tokenizer))；只为填充时，tokenizer.pad_token = tokenizer.eos_token 不需要新的行。",
+            ),
+        ),
         "run": (
             Text(
                 title="{op} at {line} gets values from {low} to {high}; only {least} to {most} are allowed",

@@ -3,9 +3,12 @@
 from collections.abc import Iterator
 
 from ongpu.facts.code import Traceback
+from ongpu.facts.dtypes import FLOATING, SAME, Dtypes
 from ongpu.facts.objects import FLOATS, Objects, cite
 from ongpu.facts.operands import Operands, seen_types
+from ongpu.facts.program import Event, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
+from ongpu.facts.values import Loader, Module, Tensor
 from ongpu.lazy import lazy
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
@@ -14,9 +17,69 @@ _CPU_OPS = lazy(r"_cpu|cpu_|LayerNormKernelImpl|RMSNorm|conv2d_cpu|mkldnn|baddbm
 _TARGETS = ("y", "target", "targets", "label", "labels", "1")
 
 
-def check(symptoms: Symptoms | None, traceback: Traceback | None, objects: Objects | None, operands: Operands | None) -> Iterator[Finding]:
+def check(
+    symptoms: Symptoms | None, traceback: Traceback | None, objects: Objects | None, operands: Operands | None, program: Program | None
+) -> Iterator[Finding]:
+    yield from (finding for script in program.scripts for finding in _in_source(script)) if program else ()
     yield from _in_objects(objects) if objects else ()
     yield from _in_error(symptoms, traceback, operands) if symptoms else ()
+
+
+LAYERS = ("torch.nn.Linear", "torch.nn.Conv1d", "torch.nn.Conv2d", "torch.nn.Conv3d", "torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN")
+
+
+def _in_source(script: Script) -> Iterator[Finding]:
+    """Inputs of one known type for layers of another, outside autocast; class losses whose targets are whole numbers."""
+    dtypes = Dtypes(script)
+    for call in distinct(script.calls("forward")):
+        layer = call.receiver
+        if not isinstance(layer, Module) or not call.args or call.at.autocast is not False or script.managed:
+            continue
+        given = call.args[0]
+        first = _first(layer)
+        if first is None:
+            if layer.name == "torch.nn.BCEWithLogitsLoss" and len(call.args) > 1 and dtypes.of(call.args[1]) == "int64":
+                yield _apart(call, "float32", "int64", "source")
+            continue
+        want = dtypes.weights(layer, call)
+        got = _given(dtypes, given)
+        if first.name == "torch.nn.Embedding":
+            if got in FLOATING:
+                yield _apart(call, "int64", got, "source")
+        elif want and got and want != got and dtypes.made(given) is not call:
+            yield _apart(call, want, got, "source")
+
+
+def _first(module: Module) -> Module | None:
+    """The layer that gets a module's input, where it is one that needs its own type."""
+    while module.name == "torch.nn.Sequential" and module.attrs:
+        inner = next(iter(module.attrs.values()))
+        if not isinstance(inner, Module):
+            return None
+        module = inner
+    return module if module.name in (*LAYERS, "torch.nn.Embedding") else None
+
+
+def _given(dtypes: Dtypes, given: object) -> str | None:
+    """The type of an input: of the tensor itself, or the only floating type in a loader's batches."""
+    if not isinstance(given, Tensor):
+        return None
+    found = dtypes.of(given)
+    if found or given.origin != "batch" or given.made is None or not isinstance(given.made.value, Loader):
+        return found
+    moved = [e for e in (dtypes.made(t) for t in given.line()) if e is not None]
+    if any(e.name != ".to" and e.name not in SAME for e in moved) or any(dtypes.of(t) for t in given.line()):
+        return None
+    held = dtypes.batches(given.made.value)
+    return "float64" if "float64" in held and not held & {None, "float32", "float16", "bfloat16"} else None
+
+
+def _apart(call: Event, want: str, got: str, variant: str) -> Finding:
+    return Finding(
+        certainty=Certainty.LIKELY, variant=variant, subject=call.words(),
+        values={"want": want, "got": got, "op": call.words(60), "line": call.line, "cast": {"float32": ".float()", "int64": ".long()"}.get(want, f".to(torch.{want})")},
+        refs=(call.ref(),),
+    )
 
 
 def _in_objects(objects: Objects) -> Iterator[Finding]:
@@ -77,6 +140,18 @@ RULE = Rule(
         fix="把不一致的那个转过去：x = x.to(other.dtype)（或 .float()、.half()、.long()）；或者不手工转换，用 torch.autocast('cuda', dtype=torch.float16) 包住前向。训练器有开关时关掉半精度（half=False、amp=False）。",
     ),
     variants={
+        "source": (
+            Text(
+                title="{op} gets {got} where {want} is needed",
+                why="A layer's weights and its input must be of one type outside autocast, and PyTorch converts neither. NumPy makes float64 by itself, PyTorch's layers are float32, ids and class labels are int64.",
+                fix="Convert the input where it is made or moved: {cast} (for NumPy .astype(np.float32)); or the model, if it is the model that should change.",
+            ),
+            Text(
+                title="{op} 得到的是 {got}，需要的是 {want}",
+                why="在 autocast 之外，层的权重与输入必须是同一类型，PyTorch 不会自动转换。NumPy 默认产生 float64，PyTorch 的层是 float32，id 和类别标签是 int64。",
+                fix="在创建或移动输入处转换：{cast}（NumPy 用 .astype(np.float32)）；如果该变的是模型，就转换模型。",
+            ),
+        ),
         "live": (
             Text(
                 title="{name} is {got}, the model's weights are {want}",

@@ -7,15 +7,21 @@ from ongpu.facts.dryrun import DryRun
 from ongpu.facts.dryrun_parts import size
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.memory import suspect
+from ongpu.facts.program import Event, Program, Script
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.system import Processes
+from ongpu.facts.values import CUDA, MAYBE, Const
+from ongpu.facts.weights import parameters
+from ongpu.lazy import lazy
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 
 def check(
     oom: OutOfMemory | None, traceback: Traceback | None, log: TrainingLog | None, processes: Processes | None, gpus: Gpus | None,
-    symptoms: Symptoms | None, dryrun: DryRun | None,
+    symptoms: Symptoms | None, dryrun: DryRun | None, program: Program | None,
 ) -> Iterator[Finding]:
+    if program and gpus and not dryrun:
+        yield from (finding for script in program.scripts for finding in _in_source(script, gpus))
     if dryrun:
         if dryrun.memory_cause == "oom-model-too-large":
             yield _in_run(dryrun)
@@ -49,6 +55,53 @@ def check(
     )
 
 
+STATE = {"Adam": 2, "AdamW": 2, "NAdam": 2, "RAdam": 2, "Adamax": 2, "SGD": 0, "RMSprop": 1, "Adagrad": 1}  # tensors for each parameter, at least
+NAMED = lazy(r"(?<![\d.A-Za-z])(\d{1,3}(?:\.\d{1,2})?) ?[bB](?![A-Za-z])")  # "Llama-2-70b-hf"
+SHARED = ("quantiz", "load_in_", "bitsandbytes", "device_map", "meta", "offload", "gguf", "gptq", "awq", "checkpoint_wrapper", "pipeline_parallel")
+
+
+def _in_source(script: Script, gpus: Gpus) -> Iterator[Finding]:
+    """Modules that are moved to CUDA and weigh more than the largest of the cards, by the sizes in the source."""
+    shown = [g for g in gpus.gpus if g.memory_total]
+    card = max(shown, key=lambda g: g.memory_total or 0, default=None)
+    if card is None or card.memory_total is None or script.says(*SHARED) or script.managed:
+        return
+    half = script.says("float16", "bfloat16", ".half(")
+    for model in script.modules:
+        move = next((m for m in model.moves or () if m.device.where in (CUDA, MAYBE)), None)
+        if move is None or model.owner is not None or model.made is None:
+            continue
+        named = _named(model.made)
+        count = named or parameters(script, model)
+        width = 2 if half or (named and not script.says("float32")) else 4
+        optimizer = next((o for o in script.optimizers if any(m is model for m in o.over)), None)
+        trained = optimizer is not None and script.trains and width == 4 and not script.says("requires_grad", "lora", "Lora", "LoRA")
+        each = width + 4 * (1 + STATE.get(optimizer.cls.rpartition(".")[2], 0)) if trained and optimizer else width
+        total = card.memory_total / 1024
+        if count * each / 2**30 <= total:
+            continue
+        alone = count * width / 2**30 > total
+        yield Finding(
+            certainty=Certainty.LIKELY,
+            subject=model.name,
+            variant="source" if alone else "source-train",
+            values={
+                "model": model.name.rpartition(".")[2], "count": f"{count / 1e9:.1f}", "type": "float32" if width == 4 else "16 bit",
+                "weights": f"{count * width / 2**30:.1f}", "need": f"{count * each / 2**30:.0f}", "card": card.name or "the card", "total": f"{total:.0f}",
+            },
+            refs=(move.event.ref(), model.made.ref(), *(optimizer.made.ref() for _ in (1,) if optimizer and not alone), *gpus.cite()[:1]),
+        )
+
+
+def _named(made: Event) -> float:
+    """Parameters as the name of a pretrained model tells them."""
+    first = made.arg(0, "pretrained_model_name_or_path")
+    if not made.name.endswith("from_pretrained") or not isinstance(first, Const) or not isinstance(first.value, str):
+        return 0
+    told = NAMED.search(first.value)
+    return float(told[1]) * 1e9 if told else 0
+
+
 def _size(gib: float | None) -> str:
     return "?" if gib is None else f"{gib * 1024:.2f} MiB" if gib < 1 else f"{gib:.2f} GiB"
 
@@ -61,7 +114,7 @@ def _in_run(run: DryRun) -> Finding:
     return Finding(
         variant="run",
         values={
-            "card": run.card.name, "capacity": size(run.memory.capacity), "fixed": size(run.fixed), "line": str(place) if place else "?",
+            "card": run.card.name, "capacity": size(run.memory.capacity), "fixed": size(run.unavoidable), "line": str(place) if place else "?",
             "weights": size(kinds.get("weight", 0)), "optimizer": optimizers[0] if optimizers else "?",
         },
         refs=tuple(p.ref() for p in dict.fromkeys((place, run.memory.at_peak.place)) if p),
@@ -86,6 +139,30 @@ RULE = Rule(
         fix="用半精度加载（torch_dtype=torch.bfloat16；默认是 float32），量化（8 位或 4 位、GGUF Q4），卸载（device_map='auto'、--cpu-offload、减少 -ngl 层数），只训练适配器（LoRA），或分片到多卡（FSDP、ZeRO-3、张量并行），或换小模型。",
     ),
     variants={
+        "source": (
+            Text(
+                title="{model} has about {count}B parameters: {weights} GiB in {type}, more than the {total} GiB of the {card}",
+                why="The sizes of the layers in the source give that number; in {type} the weights alone do not fit, whatever the batch size.",
+                fix="Load the weights in half precision (torch_dtype=torch.bfloat16, model.half()) if that fits, quantised (4 or 8 bit), or spread over several cards and the host (device_map='auto', FSDP); or take a smaller model.",
+            ),
+            Text(
+                title="{model} 约有 {count}B 参数（B：十亿）：以 {type} 计 {weights} GiB，超过 {card} 的 {total} GiB",
+                why="按源代码里各层的尺寸可得出这个数目；以 {type} 计，仅权重就放不下，与 batch 大小无关。",
+                fix="若半精度放得下，用半精度加载权重（torch_dtype=torch.bfloat16、model.half()）；或量化（4 / 8 位）；或分布到多卡和主机（device_map='auto'、FSDP）；或换小一点的模型。",
+            ),
+        ),
+        "source-train": (
+            Text(
+                title="Training {model} needs at least {need} GiB before any activation, more than the {total} GiB of the {card}",
+                why="About {count}B parameters: the weights take {weights} GiB in {type}, the gradients as much again, and the optimizer keeps its own tensors for each parameter.",
+                fix="An optimizer with less state (8-bit Adam, Adafactor, SGD), LoRA or frozen layers, bfloat16 weights, FSDP or DeepSpeed ZeRO over several cards or with offload to the host; or a smaller model.",
+            ),
+            Text(
+                title="训练 {model} 在没有任何激活之前就至少需要 {need} GiB，超过 {card} 的 {total} GiB",
+                why="参数约 {count}B（B：十亿）：权重以 {type} 计占 {weights} GiB，梯度再占同样多，优化器还要为每个参数保存自己的张量。",
+                fix="使用状态更少的优化器（8 位 Adam、Adafactor、SGD），LoRA 或冻结部分层，bfloat16 权重，多卡 FSDP 或 DeepSpeed ZeRO，或卸载到主机；或换小一点的模型。",
+            ),
+        ),
         "run": (
             Text(
                 title="Weights, gradients and optimizer state need {fixed}, {card} has room for {capacity}: no batch size fits",

@@ -1,5 +1,6 @@
 """A tensor or layer is made without a device inside the computation."""
 
+import ast
 from collections.abc import Iterator
 
 from ongpu.facts.mismatch import Mismatch, Mismatches
@@ -7,8 +8,8 @@ from ongpu.facts.objects import Objects, cite, names
 from ongpu.facts.operands import Operands, cause, seen
 from ongpu.facts.program import Event, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
-from ongpu.facts.values import CPU, CUDA, MANAGED, MAYBE, Module, Tensor
-from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
+from ongpu.facts.values import CPU, CUDA, MANAGED, MAYBE, SELF, Class, Items, Module, Tensor, Unknown
+from ongpu.model import Certainty, Edit, Finding, Layer, Rule, Severity, Text
 
 
 def check(
@@ -28,20 +29,81 @@ def _in_source(script: Script) -> Iterator[Finding]:
         moved = [a for a in call.args if isinstance(a, Tensor) and a.where in (CUDA, MAYBE)]
         if layer.where(call) == CPU and moved:
             yield _made(layer.made, call, "layer-source", layer.name.rpartition(".")[2])
+    told: set[int] = set()
     for mix in distinct(script.of("mix")):
         astray = next((a for a in mix.args if isinstance(a, Tensor) and a.where == CPU and a.origin == "made" and not a.scalar), None)
-        there = any(isinstance(a, Tensor) and a.where in (CUDA, MAYBE, MANAGED) for a in mix.args)
-        if astray is not None and astray.made is not None and there and mix.at.frame.inside("forward", "step"):
-            yield _made(astray.made, mix, "source", astray.made.words(40))
+        made = astray.made if astray else None
+        if made is None or id(made.node) in told or mix.name in CROSSES or not _shaped(made):
+            continue
+        places = {a.where for a in mix.args if isinstance(a, Tensor)}
+        inside = mix.at.frame.inside("forward", "step") is not None
+        held = _held(script, made)
+        if held is not None and (places & {CUDA, MAYBE, MANAGED} or (SELF in places and not script.managed)):
+            told.add(id(made.node))
+            sure = bool(places & {CUDA, MAYBE, MANAGED})
+            yield _made(made, mix, "plain", f"self.{held.name}", None if sure else Severity.WARNING if script.names_cuda else Severity.NOTE, _registered(held))
+        elif held is None and places & ({CUDA, MAYBE, MANAGED} if inside else {CUDA, MAYBE}) and not (mix.name in LOSSES and not inside):
+            told.add(id(made.node))
+            yield _made(made, mix, "source", made.words(40), None, _placed(made))
 
 
-def _made(made: Event, met: Event, variant: str, what: str) -> Finding:
+CROSSES = ("copy_", "set_", "to", "type_as", "index_select")  # may bring devices together
+LOSSES = ("forward", "cross_entropy", "mse_loss", "l1_loss", "nll_loss", "smooth_l1_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits")  # input-not-moved
+SIZED = ("zeros", "ones", "full", "arange", "linspace", "eye", "rand", "randn", "randint", "randperm", "empty", "tensor")
+
+
+def _shaped(made: Event) -> bool:
+    """Whether it surely has a dimension: torch.tensor(x) has none where x is a number."""
+    first = made.arg(0, "data")
+    return not (made.name in ("torch.tensor", "torch.as_tensor") and not isinstance(first, Items | Tensor)) and not isinstance(made.arg(0, "size"), Unknown)
+
+
+def _held(script: Script, made: Event) -> Event | None:
+    """The assignment that keeps it as a plain attribute of a module, in __init__, if nothing else sets or moves that attribute."""
+    keeps = [e for e in script.of("setattr") if isinstance(e.value, Tensor) and e.value.made is made and isinstance(e.receiver, Module)]
+    if not keeps or not keeps[0].at.frame.inside("init"):
+        return None
+    others = [e for e in script.of("setattr") if e.name == keeps[0].name and e.node is not keeps[0].node and e.file is keeps[0].file]
+    return None if others else keeps[0]
+
+
+def _registered(held: Event) -> tuple[Edit, ...]:
+    """register_buffer for a plain assignment, after super().__init__(); persistent=False keeps old checkpoints loadable."""
+    stmt, owner = held.stmt, held.receiver
+    function = held.at.frame.function
+    if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1 or not isinstance(owner, Module) or not isinstance(owner.cls, Class) or function is None:
+        return ()
+    body = getattr(function.node, "body", [])
+    begun = isinstance(body, list) and any(
+        isinstance(s, ast.Expr) and "super(" in ast.unparse(s) and "__init__" in ast.unparse(s) and s.lineno < stmt.lineno for s in body
+    )
+    if not begun or stmt not in body:
+        return ()
+    words = held.file.segment(stmt.value)
+    return (held.file.replace(stmt, f'self.register_buffer("{held.name}", {words}, persistent=False)'),)
+
+
+def _placed(made: Event) -> tuple[Edit, ...]:
+    """device=x.device, where x is the first input of the forward pass that makes it."""
+    frame = made.at.frame
+    given = frame.function.node.args.args if frame.kind == "forward" and frame.function else []
+    if len(given) < 2 or made.stars or made.name.removeprefix("torch.") not in SIZED or made.given(None, "device") is not None:
+        return ()
+    first = given[1]
+    if (first.annotation is not None and "Tensor" not in ast.unparse(first.annotation)) or first.arg == "batch":
+        return ()
+    return (made.file.argument(made.call, f"device={first.arg}.device"),)
+
+
+def _made(made: Event, met: Event, variant: str, what: str, severity: Severity | None = None, edits: tuple[Edit, ...] = ()) -> Finding:
     return Finding(
         subject=made.words(),
         certainty=Certainty.LIKELY,
+        severity=severity,
         variant=variant,
         values={"what": what, "code": made.words(), "line": made.line, "used": met.words(60)},
         refs=(made.ref(), *((met.ref(),) if met.line != made.line else ())),
+        edits=edits,
     )
 
 
@@ -110,6 +172,18 @@ RULE = Rule(
         fix="在使用处的设备上创建：torch.zeros(n, device=x.device)、torch.zeros_like(x)、x.new_zeros(n)；NumPy 结果用 torch.from_numpy(a).to(x.device)；模块里的常量用 register_buffer。损失的类别权重：criterion.to(device)。",
     ),
     variants={
+        "plain": (
+            Text(
+                title="{what} is a plain attribute: model.to('cuda') leaves it on the CPU, where {used} meets it",
+                why="Module.to() and .cuda() move parameters, buffers and submodules; a tensor that is merely assigned in __init__ stays where it was made ({code}).",
+                fix="In __init__: self.register_buffer('name', tensor, persistent=False); or move it where it is used: .to(x.device).",
+            ),
+            Text(
+                title="{what} 只是普通属性：model.to('cuda') 会把它留在 CPU 上，而 {used} 会用到它",
+                why="Module.to() 和 .cuda() 只移动参数、buffer 和子模块；在 __init__ 里直接赋值的张量会留在创建它的地方（{code}）。",
+                fix="在 __init__ 中用 self.register_buffer('name', tensor, persistent=False)；或在使用处 .to(x.device)。",
+            ),
+        ),
         "source": (
             Text(
                 title="{code} makes a tensor on the CPU inside the forward pass, where it meets tensors on the GPU",

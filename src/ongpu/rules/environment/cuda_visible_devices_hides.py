@@ -7,7 +7,9 @@ from ongpu.facts.environment import Variables
 from ongpu.facts.framework import Jax, OnnxRuntime, TensorFlow, Torch
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.intent import on_purpose
+from ongpu.facts.program import Event, Program, Script
 from ongpu.facts.symptoms import Symptoms
+from ongpu.facts.values import CUDA, MAYBE, Const, Module, Tensor
 from ongpu.facts.visible import blind
 from ongpu.lazy import lazy, replace
 from ongpu.model import Certainty, Finding, Fix, Layer, Ref, Rule, Severity, Text
@@ -31,7 +33,9 @@ def check(
     jax: Jax | None,
     onnx: OnnxRuntime | None,
     gpus: Gpus | None,
+    program: Program | None,
 ) -> Iterator[Finding]:
+    yield from (finding for script in program.scripts for finding in _in_source(script)) if program else ()
     missed = (
         *blind(symptoms, torch, flow, jax, onnx),
         *(
@@ -102,6 +106,43 @@ def check(
         yield _finding("form", name, value, Certainty.LIKELY, (*lines, *missed))
 
 
+def _in_source(script: Script) -> Iterator[Finding]:
+    """An assignment to os.environ that hides all GPUs from a script which then asks for one."""
+    sets = [e for e in script.events if _environ(e)]
+    last = sets[-1] if sets else None
+    given = (last.value if last.kind == "setitem" else last.arg(1)) if last else None
+    if last is None or not isinstance(given, Const) or not isinstance(given.value, str) or not last.certain or last.at.frame.kind != "script":
+        return
+    value = given.value.strip()
+    if value and not _NOTHING.match(value):
+        return
+    used = next((e for e in script.events if last.before(e) and _asks(e)), None)
+    if used is not None:
+        sure = used.name == ".cuda" or (isinstance(used.value, Tensor | Module) and _placed(used) == CUDA)
+        yield Finding(
+            certainty=Certainty.LIKELY, severity=None if sure else Severity.WARNING, variant="source", subject=last.words(),
+            values={"name": "CUDA_VISIBLE_DEVICES", "value": value or "(empty)", "used": used.words(60)}, refs=(last.ref(), used.ref()),
+        )
+
+
+def _environ(event: Event) -> bool:
+    name = event.args[0] if event.args else None
+    sets = (event.kind == "setitem" and event.name == "os.environ") or event.name in ("os.putenv", "os.environ.setdefault")
+    return sets and isinstance(name, Const) and name.value == "CUDA_VISIBLE_DEVICES"
+
+
+def _placed(event: Event) -> str:
+    moved = event.receiver if isinstance(event.receiver, Module) else None
+    if moved is not None:
+        return next((m.device.where for m in moved.moves or () if m.event is event), "")
+    return event.value.where if isinstance(event.value, Tensor) else ""
+
+
+def _asks(event: Event) -> bool:
+    """Whether that call puts something on CUDA."""
+    return event.kind == "call" and event.name in (".to", ".cuda") and not any(g.kind == "cuda" for g in event.at.guards) and _placed(event) in (CUDA, MAYBE)
+
+
 def _setting(variables: Variables | None, symptoms: Symptoms | None) -> tuple[str | None, str | None, tuple[Ref, ...]]:
     for name in _NAMES:
         if variables and (value := variables.get(name)) is not None and not value.startswith(("$", "%", "{")):
@@ -150,6 +191,18 @@ RULE = Rule(
         fix="取消 {name}，或把它设为某块 GPU 的编号（CUDA_VISIBLE_DEVICES=0）。设置的地方可能是 shell 启动文件、启动脚本、notebook、服务，或代码里导入框架之前的 os.environ。",
     ),
     variants={
+        "source": (
+            Text(
+                title="The source itself hides all GPUs ({name}={value}), and then asks for one: {used}",
+                why="The value {value} lists no device, so torch.cuda.is_available() is False in this process: what asks for CUDA by name fails, what asks politely stays on the CPU. Such a line is often left over from debugging.",
+                fix="Remove the line, or name a card: os.environ['CUDA_VISIBLE_DEVICES'] = '0', before the framework is imported.",
+            ),
+            Text(
+                title="源代码自己隐藏了所有 GPU（{name}={value}），随后又要用：{used}",
+                why="取值 {value} 一个设备也没列出，该进程中 torch.cuda.is_available() 为 False：直接指定 CUDA 的会报错，先询问的则留在 CPU。这样的一行常是调试后忘了删。",
+                fix="删掉这一行，或写明显卡：在导入框架之前 os.environ['CUDA_VISIBLE_DEVICES'] = '0'。",
+            ),
+        ),
         "renumbered": (
             Text(
                 title="{name}={value}: inside the process that GPU is number 0, as it should be",

@@ -6,7 +6,9 @@ from ongpu.facts.code import Traceback
 from ongpu.facts.environment import Machine
 from ongpu.facts.framework import Packages, Torch
 from ongpu.facts.hardware import Gpus
+from ongpu.facts.program import Event, Program, Script
 from ongpu.facts.symptoms import Symptoms
+from ongpu.facts.values import Const, Items, Module, Tensor, Value
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 # fmt: off
@@ -18,6 +20,69 @@ _GPU_TWIN = {
 
 
 def check(
+    symptoms: Symptoms | None,
+    torch: Torch | None,
+    packages: Packages | None,
+    trace: Traceback | None,
+    gpus: Gpus | None,
+    machine: Machine | None,
+    program: Program | None,
+) -> Iterator[Finding]:
+    found = [finding for script in program.scripts for finding in _in_source(script)] if program else []
+    yield from found
+    if symptoms and not found:
+        yield from _in_words(symptoms, torch, packages, trace, gpus, machine)
+
+
+# Estimators whose fit costs something, by module; the rest of scikit-learn is quick on any CPU.
+HEAVY = ("sklearn.svm.", "sklearn.ensemble.", "sklearn.neighbors.", "sklearn.cluster.", "sklearn.manifold.", "sklearn.neural_network.", "sklearn.gaussian_process.", "sklearn.model_selection.GridSearchCV", "sklearn.model_selection.RandomizedSearchCV")
+BOOSTED = ("xgboost.", "lightgbm.", "catboost.")
+ON_GPU = ("device", "device_type", "task_type", "tree_method", "gpu_id", "predictor")
+
+
+def _in_source(script: Script) -> Iterator[Finding]:
+    """CPU estimators, or boosted trees without a device, as all that a script that asks for CUDA trains."""
+    deep = script.trains or any(isinstance(e.receiver, Module) for e in script.calls("forward")) or any(isinstance(e.value, Module) for e in script.calls())
+    if not script.names_cuda or deep or script.managed or script.imports & {"cuml", "tensorflow", "keras", "jax", "flax", "cudf", "cupy"}:
+        return
+    fitted = list(script.calls(".fit", ".fit_transform", ".fit_predict"))
+    for made in script.calls():
+        if not made.name.startswith((*HEAVY, *BOOSTED)) or not made.name.rpartition(".")[2][:1].isupper():
+            continue
+        fit = next((f for f in fitted if f.receiver is made.value), None)
+        if fit is None or any(isinstance(a, Tensor) for a in fit.args):
+            continue
+        what = made.name.rpartition(".")[2]
+        if made.name.startswith(BOOSTED):
+            if made.stars or any(name in (made.kw or {}) for name in ON_GPU) or made.args:
+                continue
+            yield Finding(certainty=Certainty.LIKELY, severity=Severity.WARNING, variant="trees", subject=what, values={"library": what, "twin": _trees(made.name)}, refs=(made.ref(), fit.ref()))
+        else:
+            yield Finding(
+                certainty=Certainty.LIKELY, severity=Severity.WARNING, subject=what, values={"library": f"scikit-learn's {what}", "twin": _GPU_TWIN["sklearn"]},
+                refs=(fit.ref(), *((made.ref(),) if made.line != fit.line else ())),
+            )
+        return
+    for train in script.calls("xgboost.train", "xgboost.cv", "lightgbm.train", "lightgbm.cv"):
+        if _silent_on_device(train):
+            yield Finding(certainty=Certainty.LIKELY, severity=Severity.WARNING, variant="trees", subject=train.name, values={"library": train.name, "twin": _trees(train.name)}, refs=(train.ref(),))
+            return
+
+
+def _silent_on_device(train: Event) -> bool:
+    """Whether the parameters are all known, and none of them names a device."""
+    given: Value | None = train.arg(0, "params")
+    if not isinstance(given, Items) or given.keys is None or given.uniform:
+        return False
+    names = [key.value if isinstance(key, Const) else None for key in given.keys]
+    return None not in names and not any(name in ON_GPU for name in names)
+
+
+def _trees(name: str) -> str:
+    return "device='cuda'" if name.startswith("xgboost") else "task_type='GPU'" if name.startswith("catboost") else "device_type='gpu'"
+
+
+def _in_words(
     symptoms: Symptoms,
     torch: Torch | None,
     packages: Packages | None,
@@ -104,6 +169,18 @@ RULE = Rule(
         fix="换用带 GPU 代码的库：{twin}；或继续用 {library}，多用 CPU 核（n_jobs=-1）。",
     ),
     variants={
+        "trees": (
+            Text(
+                title="{library} is given no device: it trains on the CPU",
+                why="Gradient boosting libraries use the GPU only where they are told to; what torch finds, or prints, does not matter to them.",
+                fix="Give it {twin} (XGBoost 2: device='cuda' with tree_method='hist', before that tree_method='gpu_hist'; LightGBM needs a build with GPU support; CatBoost task_type='GPU').",
+            ),
+            Text(
+                title="没有给 {library} 指定设备：它在 CPU 上训练",
+                why="梯度提升库只有在明确要求时才用 GPU；torch 找到或打印了什么设备，与它们无关。",
+                fix="加上 {twin}（XGBoost 2：device='cuda' 配 tree_method='hist'，更早的版本用 tree_method='gpu_hist'；LightGBM 需要带 GPU 支持的构建；CatBoost 用 task_type='GPU'）。",
+            ),
+        ),
         "op": (
             Text(
                 title="{what} has no GPU implementation",

@@ -14,7 +14,7 @@ _CAUSES = {
     "allocation": ("cudaMalloc and cudaFree", "cudaMalloc 与 cudaFree"),
     "compile": ("kernels to be compiled or loaded", "编译或装载 kernel"),
     "code": ("host code in no recorded call", "未被记录的主机代码"),
-    "queue": ("work that was queued already (another stream, an event, launch latency)", "已排队的工作（其他流、事件或启动延迟）"),
+    "queue": ("work that was queued already (another stream, an event, a part of a CUDA graph that was not recorded)", "已排队的工作（其他流、事件，或未被记录的 CUDA graph 部分）"),
     "unknown": ("nobody recorded what", "未记录的原因"),
 }
 _FAMILIES = {

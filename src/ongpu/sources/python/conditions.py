@@ -33,7 +33,7 @@ def guard_kind(node: ast.expr) -> str:
             for name in part._fields:
                 inner = getattr(part, name)
                 if isinstance(inner, list):
-                    todo += inner
+                    todo += [item for item in inner if isinstance(item, ast.AST)]
                 elif isinstance(inner, ast.AST):
                     todo.append(inner)
     return _of_words(node, words, absent and isinstance(node, ast.Compare))

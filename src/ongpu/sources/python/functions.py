@@ -88,7 +88,7 @@ class Functions(Calls):
             kind = "worker" if isinstance(me, Dataset) else "function"
         if kind == "forward" and not isinstance(me, Module):
             kind = "function"
-        frame = Frame(function.name, kind, function.file, me if me is not None else None, self.at.frame, function)
+        frame = Frame(function.name, kind, function.file, me, self.at.frame, function, loops=len(self.at.loops))
         before = self.at
         self.at = Context(frame, before.loops, before.guards, before.grad, before.autocast, before.device)
         try:

@@ -258,8 +258,7 @@ class LibraryCalls(Expressions):
             reduction = kw.get("reduction")
             self.mix_call(last, event.call, values[:2])
             return self.tensor_of(values, origin="loss", scalar=not (isinstance(reduction, Const) and reduction.value == "none"), made=event)
-        if last not in ("where", "index_select", "gather", "is_tensor"):
-            self.mix_call(last, event.call, values)
+        self.mix_call(last, event.call, values)
         made = self.tensor_of(values, made=event)
         if last in library.NO_GRADIENT:
             made.graph = False

@@ -274,8 +274,7 @@ class Methods(LibraryCalls):
         if name.endswith("_") and not name.startswith("__"):
             self.mix_call(name, event.call, [base, *args, *kw.values()])
             return base
-        if name not in ("masked_fill", "index_select", "gather"):
-            self.mix_call(name, event.call, [base, *args, *kw.values()])
+        self.mix_call(name, event.call, [base, *args, *kw.values()])
         made = self.tensor_of([base, *args, *kw.values()], made=event)
         if name in ("mean", "sum", "max", "min", "norm", "prod") and not args and not kw:
             made.scalar = True

@@ -198,8 +198,9 @@ class Statements(Functions):
         test = self.value(node.test)
         self.tested(node.test, test)
         kind = self.guard_kind(node.test, test)
-        if isinstance(test, Const) and isinstance(test.value, bool) and isinstance(node.test, ast.Constant):
-            return self.body(node.body if test.value else node.orelse)
+        known = self._settled(node.test, test)
+        if known is not None:
+            return self._one_way(node, known, kind)
         before = dict(self.scope.names)
         at = self.at
         self.at = self.guarded(Guard(node.test, kind))
@@ -224,6 +225,31 @@ class Statements(Functions):
             return False
         self._merge(one, kind)
         return False
+
+    def _settled(self, node: ast.expr, value: Value) -> bool | None:
+        """Whether the test holds, where its value is known: not in a loop of the same function, where it may be another later."""
+        if len(self.at.loops) > self.at.frame.loops and not isinstance(node, ast.Constant):
+            return None
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Is | ast.IsNot):
+            right = node.comparators[0]
+            if isinstance(node.left, ast.Name) and isinstance(right, ast.Constant) and right.value is None:
+                held = self.scope.get(node.left.id)
+                if isinstance(held, Const | Tensor | Module | Items):
+                    return (isinstance(held, Const) and held.value is None) == isinstance(node.ops[0], ast.Is)
+            return None
+        return bool(value.value) if isinstance(value, Const) and isinstance(node, ast.Name | ast.Constant) else None
+
+    def _one_way(self, node: ast.If, known: bool, kind: str) -> bool:
+        """An if whose test is known: the one branch is followed plainly; the other too, as under a condition."""
+        taken, left_out = (node.body, node.orelse) if known else (node.orelse, node.body)
+        before, at = dict(self.scope.names), self.at
+        ended = self.body(taken)
+        after, self.scope.names = self.scope.names, before
+        self.at = self.guarded(Guard(node.test, kind, known))
+        self.body(left_out)
+        self.at = at
+        self.scope.names = after
+        return ended
 
     def _merge(self, one: dict[str, Value], kind: str) -> None:
         """The names after two branches."""
