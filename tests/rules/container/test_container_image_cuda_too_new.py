@@ -1,6 +1,6 @@
 # ruff: noqa: E501  printed lines stand in one piece
 import pytest
-from asking import slugs
+from asking import explain, slugs
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,8 @@ def test_is_it(text: str) -> None:
 )
 def test_is_not_it(text: str) -> None:
     assert "container-image-cuda-too-new" not in slugs(text)
+
+
+def test_nvidia_docker_1_names_both_versions() -> None:
+    first = explain("nvidia-docker | 2016/06/07 18:49:33 Error: unsupported CUDA version: driver 7.5 < image 8.0").findings[0]
+    assert (first.slug, first.values["able"], first.values["need"]) == ("container-image-cuda-too-new", "7.5", "8.0")

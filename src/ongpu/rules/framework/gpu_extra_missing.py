@@ -38,7 +38,7 @@ def check(
 ) -> Iterator[Finding]:
     told = next((name for name in _TOLD if symptoms and symptoms.has(name)), None)
     if told and symptoms:
-        if told == "llama-no-gpu" and symptoms.has("ggml-cuda-init", "compat-803", "compat-804"):
+        if told == "llama-no-gpu" and symptoms.has("ggml-cuda-init", "llama-cuda-build", "compat-803", "compat-804"):
             return  # the CUDA backend is there and could not start
         if told == "bnb-no-gpu" and symptoms.has("bnb-no-cudart"):
             return
