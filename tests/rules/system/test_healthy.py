@@ -64,3 +64,11 @@ def test_no_processes_inside_a_container() -> None:
 
 def test_a_banner_is_no_comfort_where_no_layer_went_to_the_card() -> None:
     assert "llama-banner" not in variants("llm_load_tensors: using CUDA for GPU acceleration\nllm_load_tensors: offloaded 0/35 layers to GPU")
+
+
+def test_both_cuda_versions_are_told() -> None:
+    smi, nvcc = "$ nvidia-smi\n| NVIDIA-SMI 535.161.08    Driver Version: 535.161.08   CUDA Version: 12.2     |\n", "$ nvcc --version\nCuda compilation tools, release {}\n"
+    older, newer = (next(f for f in explain(smi, nvcc.format(v)).findings if f.variant == name) for v, name in (("11.8, V11.8.89", "cuda-version-differs"), ("12.4, V12.4.131", "cuda-minor-newer")))
+    assert all(v in older.text("en").title for v in ("12.2", "11.8"))
+    assert all(v in newer.text("zh").title for v in ("12.2", "12.4"))
+    assert "cuda-minor-newer" not in variants(smi, nvcc.format("13.0, V13.0.48"))

@@ -80,7 +80,10 @@ def _facts(
             yield "idle-link", ({}, (device.ref,) if device.ref else ())
     built = (torch.cuda if torch else None) or (toolkit.nvcc if toolkit else None)
     if driver and driver.cuda and built and _number(built) < _number(driver.cuda):
-        yield "cuda-differs", ({}, driver.about("cuda"))
+        yield "cuda-differs", ({"able": driver.cuda, "built": built}, driver.about("cuda"))
+    own = toolkit.nvcc if toolkit else None
+    if driver and driver.cuda and own and _number(own) > _number(driver.cuda) and _number(own)[0] == _number(driver.cuda)[0] >= 11:
+        yield "cuda-minor-newer", ({"able": driver.cuda, "built": own}, (*driver.about("cuda")[:1], *(toolkit.about("nvcc")[:1] if toolkit else ())))
     if torch and torch.available and not torch.conflicts and torch.computed is not False:
         yield "torch-works", ({}, torch.about("available"))
     if machine and machine.wsl and seen(gpus, torch):
