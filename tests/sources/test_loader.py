@@ -1,4 +1,4 @@
-# ruff: noqa: E501  printed lines stand in one piece
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
