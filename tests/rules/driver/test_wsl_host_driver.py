@@ -40,3 +40,8 @@ def test_the_folder_that_windows_fills_has_no_libcuda() -> None:
     assert (first.slug, first.variant) == ("wsl-host-driver", "bare")
     whole = "$ ls /usr/lib/wsl/lib\nlibcuda.so  libcuda.so.1  libd3d12.so  libdxcore.so  libnvidia-ml.so.1  nvidia-smi"
     assert "wsl-host-driver" not in slugs(whole)
+
+
+def test_the_folder_or_libcuda_in_it_is_absent() -> None:
+    assert slugs("$ ls /usr/lib/wsl/lib\nls: cannot access '/usr/lib/wsl/lib': No such file or directory\nWSL 2, Ubuntu 22.04, CUDA is not available")[:1] == ["wsl-host-driver"]
+    assert "wsl-host-driver" not in slugs("ldconfig: /usr/lib/wsl/lib/libcuda.so.1 is not a symbolic link")

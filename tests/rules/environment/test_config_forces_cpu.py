@@ -66,3 +66,7 @@ def test_llama_cpp_that_offloads_nothing_is_told_every_name_of_the_setting(log: 
 )
 def test_other_reasons_for_no_layers(log: str) -> None:
     assert "config-forces-cpu" not in slugs(log)
+
+
+def test_the_name_of_a_cdi_device_is_no_setting() -> None:
+    assert "config-forces-cpu" not in slugs("Error: setting up CDI devices: unresolvable CDI devices nvidia.com/gpu=0")

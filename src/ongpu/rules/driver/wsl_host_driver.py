@@ -37,6 +37,7 @@ def check(symptoms: Symptoms | None, machine: Machine | None, driver: Driver | N
         return
     listed = bool(commands and any("/usr/lib/wsl/lib" in arg for run in commands.of("ls", "dir", "find", "tree") for arg in run.argv))
     bare = symptoms.cite("wsl-lib-files", most=2) if symptoms and listed and not symptoms.has("libcuda-file") else ()
+    bare = (*bare, *(symptoms.cite("wsl-lib-absent", most=2) if symptoms and wsl != 1 and not (driver and driver.smi_works) else ()))
     version = driver.version if driver else None
     old = bool(version and version[:3].isdigit() and int(version[:3]) < 470)
     if first and (fails or wsl == 1):
@@ -89,13 +90,13 @@ RULE = Rule(
     variants={
         "bare": (
             Text(
-                title="Windows hands this distribution no libcuda (/usr/lib/wsl/lib has only the Direct3D files)",
-                why="Under WSL 2 libcuda.so.1 and nvidia-smi come from the NVIDIA driver of Windows, which puts them into /usr/lib/wsl/lib when the virtual machine starts. There are only libdxcore and libd3d12, so Windows has no NVIDIA driver that supports WSL, or the card was not there (an external enclosure, a disabled device) when WSL started.",
+                title="Windows hands this distribution no libcuda (in /usr/lib/wsl/lib, where it belongs)",
+                why="Under WSL 2 libcuda.so.1 and nvidia-smi come from the NVIDIA driver of Windows, which puts them into /usr/lib/wsl/lib when the virtual machine starts. It is not among them (only libdxcore and libd3d12, or nothing), so Windows has no NVIDIA driver that supports WSL, or the card was not there (an external enclosure, a disabled device) when WSL started.",
                 fix="On Windows install (or reinstall) the current NVIDIA driver with the card connected and shown in the device manager, then wsl --shutdown and open the distribution again; wsl --update for a new WSL kernel. Install no NVIDIA driver inside WSL.",
             ),
             Text(
-                title="Windows 没有把 libcuda 交给这个发行版（/usr/lib/wsl/lib 里只有 Direct3D 的文件）",
-                why="WSL 2 里的 libcuda.so.1 和 nvidia-smi 来自 Windows 的 NVIDIA 驱动，虚拟机启动时放进 /usr/lib/wsl/lib。现在只有 libdxcore 和 libd3d12，说明 Windows 没有支持 WSL 的 NVIDIA 驱动，或 WSL 启动时显卡不在（外接显卡盒、设备被禁用）。",
+                title="Windows 没有把 libcuda 交给这个发行版（它应在 /usr/lib/wsl/lib 里）",
+                why="WSL 2 里的 libcuda.so.1 和 nvidia-smi 来自 Windows 的 NVIDIA 驱动，虚拟机启动时放进 /usr/lib/wsl/lib。现在没有它（只有 libdxcore、libd3d12，或什么都没有），说明 Windows 没有支持 WSL 的 NVIDIA 驱动，或 WSL 启动时显卡不在（外接显卡盒、设备被禁用）。",
                 fix="在 Windows 上接好显卡、确认设备管理器能看到它，安装（或重装）最新 NVIDIA 驱动，然后 wsl --shutdown 再打开发行版；wsl --update 更新 WSL 内核。不要在 WSL 里安装 NVIDIA 驱动。",
             ),
         ),
