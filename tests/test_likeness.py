@@ -1,3 +1,4 @@
+
 """The guess by likeness: it says that it guesses, keeps silent where it should, and its table is that of the cases."""
 
 import json

@@ -5,6 +5,7 @@ import string
 from collections.abc import Iterable, Sequence
 
 from ongpu.facts import intent
+from ongpu.facts.container import Container, Kubernetes
 from ongpu.facts.hardware import Gpus, Pci
 from ongpu.facts.symptoms import Symptoms
 from ongpu.lazy import replace
@@ -18,6 +19,18 @@ SHOWN = 3  # lines that a guess shows
 _BY_CARD = frozenset(
     {"compute-capability-too-old", "compute-capability-too-new", "open-kernel-module-required", "open-kernel-module-unsupported-gpu"}
 )
+
+# Causes that one value decides: where it is known their rules have judged by it.
+_BY_VALUE: dict[str, tuple[type[Fact], str]] = {
+    "driver-capabilities-missing": (Container, "capabilities"),
+    "shm-too-small": (Container, "shm_bytes"),
+    "k8s-no-gpu-request": (Kubernetes, "pods"),
+    "thermal-throttle": (Gpus, "temperature_slowdown"),
+    "exclusive-process-mode": (Gpus, "compute_mode"),
+    "vgpu-license": (Gpus, "license"),
+    "ecc-uncorrectable": (Gpus, "ecc_uncorrected"),
+    "fan-failure": (Gpus, "fan"),
+}
 
 _WORDS = (
     Text(
@@ -56,7 +69,7 @@ def guess(
     if not likely or likely[0][1] < LEAST or likely[0][0] in likeness.BENIGN:
         return ()
     slug = likely[0][0]
-    if slug in _BY_CARD and any(isinstance(fact, (Gpus, Pci)) for fact in facts):
+    if (slug in _BY_CARD and any(isinstance(fact, (Gpus, Pci)) for fact in facts)) or _judged(slug, facts):
         return ()
     rule = next((outcome.rule for outcome in outcomes if outcome.rule.slug == slug), None)
     if rule is None or rule.severity is Severity.NOTE:
@@ -71,6 +84,16 @@ def guess(
             refs=_refs(told, slug),
         ),
     )
+
+
+def _judged(slug: str, facts: Sequence[Fact]) -> bool:
+    """Whether the value that decides this cause is known."""
+    kind, name = _BY_VALUE.get(slug, (None, ""))
+    if kind is None:
+        return False
+    holders = [fact for fact in facts if isinstance(fact, kind)]
+    cards = [gpu for fact in holders if isinstance(fact, Gpus) for gpu in fact.gpus]
+    return any(getattr(item, name, None) not in (None, ()) for item in (*holders, *cards))
 
 
 def _bare(title: str) -> str:

@@ -1,3 +1,5 @@
+
+
 """What a reader is told, over all cases: no hole where a value is missing, no English left in Chinese."""
 
 import re

@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,3 +35,10 @@ def test_one_kind_is_no_comparison() -> None:
 def test_no_text_makes_it_crash(text: str) -> None:
     comparisons.looks_like(Evidence("pasted", text, "p")) if hasattr(comparisons, "looks_like") else None
     read(text)
+
+
+def test_times_under_a_heading() -> None:
+    text = "## CPU\n1 epoch time: 0.0020\n2 epoch time: 0.0018\n\n## GPU\n1 epoch time: 0.0410\n2 epoch time: 0.0360\n"
+    facts = [fact for fact in comparisons.read(Evidence("pasted", text, "p")) if isinstance(fact, Comparisons)]
+    assert facts[0].gpu_over_cpu() == pytest.approx(20.0)
+    assert not list(comparisons.read(Evidence("pasted", "## CPU\nAMD EPYC 7763, 64 cores, 2.4 GHz\n## GPU\nNVIDIA A100\n", "p")))

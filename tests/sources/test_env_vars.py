@@ -1,3 +1,4 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -83,3 +84,10 @@ def test_set_after_cuda_was_used() -> None:
 @given(st.text(alphabet="CUDA_HOME=$:'\"export \n{}[]", max_size=300))
 def test_no_text_makes_it_crash(text: str) -> None:
     read(text)
+
+
+def test_ollamas_map() -> None:
+    text = 'msg="server config" env="map[CUDA_VISIBLE_DEVICES:0 HIP_VISIBLE_DEVICES: OLLAMA_HOST:http://127.0.0.1:11434 OLLAMA_ORIGINS:[http://localhost https://localhost] ROCR_VISIBLE_DEVICES:1]"'
+    told = read(text)
+    assert (told["CUDA_VISIBLE_DEVICES"], told["ROCR_VISIBLE_DEVICES"], told["OLLAMA_HOST"]) == ("0", "1", "http://127.0.0.1:11434")
+    assert "HIP_VISIBLE_DEVICES" not in told

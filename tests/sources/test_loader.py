@@ -1,3 +1,4 @@
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -69,3 +70,15 @@ def test_opened_is_not_missing() -> None:
 @given(st.text())
 def test_no_text_makes_it_crash(text: str) -> None:
     read("libx.so.1 => " + text)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ('Unable to dynamically load the "cublas" shared library - searched for library names: ["cublas", "cublas64"].', "libcublas.so"),
+        ('Unable to dynamically load the "nvcuda" shared library', "libcuda.so"),
+        ("I tensorflow/stream_executor/dso_loader.cc:119] Couldn't open CUDA library cudnn64_5.dll", "cudnn64_5.dll"),
+    ],
+)
+def test_rusts_cudarc_and_tensorflow_1(text: str, name: str) -> None:
+    assert [item.name for item in read(text).missing()] == [name]

@@ -36,3 +36,12 @@ def test_versions_interfaces_and_time_outs() -> None:
 def test_no_text_makes_it_crash(text: str) -> None:
     nccl_log.looks_like(Evidence("pasted", text, "p")) if hasattr(nccl_log, "looks_like") else None
     read(text)
+
+
+def test_a_watchdog_line_that_is_broken_over_three() -> None:
+    fact = read(
+        "[rank1]:[E] [Rank 1] Watchdog caught collective operation timeout:\n"
+        "WorkNCCL(SeqNum=34036, OpType=ALLGATHER, NumelIn=8, Timeout(ms)=5400000)\n"
+        "ran for 5400073 milliseconds before timing out."
+    )[0]
+    assert [(t.operation, t.rank, t.seconds) for t in fact.timeouts] == [("ALLGATHER", 1, 5400.073)]

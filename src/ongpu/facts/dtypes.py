@@ -3,7 +3,10 @@
 from ongpu.facts.program import Event, Script
 from ongpu.facts.values import Const, Dataset, Items, Loader, Module, Named, Tensor, Unknown, Value
 
-SAME = {".to", ".cuda", ".cpu", ".view", ".reshape", ".unsqueeze", ".squeeze", ".flatten", ".clone", ".detach", ".contiguous", ".permute", ".transpose", ".repeat", ".expand", ".requires_grad_", ".pin_memory"}  # fmt: skip
+SAME = frozenset({  # methods that keep type and values
+    ".to", ".cuda", ".cpu", ".view", ".reshape", ".unsqueeze", ".squeeze", ".flatten", ".clone", ".detach", ".contiguous", ".permute", ".transpose",
+    ".repeat", ".expand", ".requires_grad_", ".pin_memory",
+})  # fmt: skip
 _METHODS = {".float": "float32", ".double": "float64", ".half": "float16", ".bfloat16": "bfloat16", ".long": "int64", ".int": "int32"}
 _WORDS = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32"}
 _FLOATS = ("torch.zeros", "torch.ones", "torch.rand", "torch.randn", "torch.linspace", "torch.eye", "torch.empty")
@@ -51,7 +54,8 @@ class Dtypes:
         if event is None or not isinstance(value, Unknown) or "dtype" in (event.kw or {}) or event.stars or len(event.args) > 3:
             return None
         last = event.name.rpartition(".")[2]
-        generator = event.name.startswith(".") and last in ("normal", "uniform", "standard_normal") and not isinstance(event.receiver, Tensor | Module)
+        drawn = event.name.startswith(".") and last in ("normal", "uniform", "standard_normal")
+        generator = drawn and not isinstance(event.receiver, Tensor | Module)
         return "float64" if (event.name.startswith("numpy.") or generator) and last in _NUMPY else None
 
     def batches(self, loader: Loader) -> set[str | None]:

@@ -71,7 +71,7 @@ def _ask(what: str, answer: str, fact: Callable[[str], Fact | None], about: str)
     return Ask(lazy(what), lazy(answer), fact, about)
 
 
-_CUDA_VALUE = r"(?<![\w.+])'?(?P<v>\d{1,2}\.\d{1,2}|None)'?(?![\w.+])"
+_CUDA_VALUE = r"(?<![\w.+])'?(?P<v>\d{1,2}\.\d{1,2}|None)(?:\.\d{1,3})?'?(?![\w.+])"
 ASKS = (
     _ask(r"\btorch\.__version__|torch\.version\.__version__", _VERSION, _torch_version, "version"),
     _ask(r"torch\.version\.cuda", _CUDA_VALUE, lambda v: Torch(cuda="" if v == "None" else v), "cuda"),
@@ -240,7 +240,7 @@ SAID = (
     ),
     (
         lazy(
-            r"is_built_with_cuda(?:\(\))?[`'\"]?[ \t]*(?:is|returns?|returned|prints?|gives?|[:=>\-]|→)+[ \t]*(?P<v>False)\b", re.IGNORECASE
+            r"is_built_with_cuda(?:\(\))?[`'\"]?[ \t]*(?:is|returns?|returned|prints?|gives?|[:=>\-]|→)*[ \t]*(?P<v>False)\b", re.IGNORECASE
         ),
         lambda v: TensorFlow(cuda=""),
         "cuda",

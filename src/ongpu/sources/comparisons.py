@@ -48,6 +48,14 @@ _NOISE = (
 )
 
 
+# A heading over the times of one device: "**CPU:**", "## On the GPU", "--- cuda ---".
+_HEADING = lazy(
+    r"^[\s*#=\-_>`]{0,12}(?:(?:on|with|using|running on|run on) )?(?:the |a )?(?P<device>cpu|gpu|cuda)"
+    r"(?: (?:only|run|version|results?|times?|timings?|mode|log|output))?\s?:?[\s*#=\-_`:]{0,12}$",
+    re.IGNORECASE,
+)
+
+
 def _kind(words: str) -> tuple[str, str]:
     """(device, precision) that the words name."""
     device = "cpu" if _KINDS["cpu"].search(words) else "gpu" if _KINDS["gpu"].search(words) else ""
@@ -59,8 +67,8 @@ def _seconds(number: str, unit: str | None) -> float:
     return float(number) * _UNIT.get((unit or "s").lower(), 1.0)
 
 
-def _of(line: str, before: str, ref: Ref) -> Iterator[Timing]:
-    """The timings of one line; `before` is the line above it, for those that begin "and took 464 ms"."""
+def _of(line: str, before: str, under: str, ref: Ref) -> Iterator[Timing]:
+    """The timings of one line. before: the line above it, for those that begin "and took 464 ms"; under: the device of its heading."""
     found = [(m["t"], m["n"], m["u"]) for pattern in (_AFTER, _BEFORE) for m in pattern.finditer(line)]
     if len({_kind(token) for token, _, _ in found}) >= 2:
         for token, number, unit in found:
@@ -71,6 +79,7 @@ def _of(line: str, before: str, ref: Ref) -> Iterator[Timing]:
     device, precision = _kind(line)
     if not (device or precision) and re.match(r"\s*(?:and |it )?(?:took|takes|time|->)", line, re.IGNORECASE):
         device, precision = _kind(before)
+    device = device or under
     if not (device or precision):
         return
     if rate := _RATE.search(line):
@@ -85,11 +94,13 @@ def _of(line: str, before: str, ref: Ref) -> Iterator[Timing]:
 def read(evidence: Evidence) -> Iterable[Fact]:
     """The timings, where at least two kinds stand side by side."""
     timings: list[Timing] = []
-    before = ""
+    before = under = ""
     for number, line in evidence.lines()[:20_000]:
+        if heading := _HEADING.match(line[:80]):
+            under = "cpu" if heading["device"].lower() == "cpu" else "gpu"
         low = line[:600].lower()
         if line.strip() and not any(word in low for word in _NOISE) and any(c.isdigit() for c in low):
-            timings += _of(line[:600], before, evidence.ref(number, line))
+            timings += _of(line[:600], before, under, evidence.ref(number, line))
         before = line[:600] if line.strip() else before
         if len(timings) >= MAX_TIMINGS:
             break

@@ -69,6 +69,8 @@ _ON_PATH = lazy(
     r"(?P<value>(?:/[\w.\-]+){2,}(?::(?:/[\w.\-]+)+)*)[`'\"]? (?:is |was )?(?:on|in|added to|"
     r"prepended to) (?:the |my )?(?P<name>LD_LIBRARY_PATH)\b"
 )
+_MAP = lazy(r'\benv="?map\[(?P<pairs>[^\n]{0,8000})')  # Ollama: msg="server config" env="map[NAME:value NAME: ...]"
+_MAP_PAIR = lazy(r"(?:^|[ ])(?P<name>" + _OURS + r"):(?P<value>[^\s\]]{0,400})")
 _ADVICE = lazy(
     r"(?:\bor|please|try|consider|can|should|may|need to|must|\(|by|to)[ ,]+(?:set|setting|use|"
     r"export|pass|run with|define)[ ]+[`'\"]?(?:the )?(?:environment variable )?[`'\"]?$",
@@ -99,6 +101,11 @@ def _unquote(value: str) -> str:
 
 def _assignments(text: str) -> Iterator[tuple[int, str, str]]:
     """(offset, name, value) of all that sets or shows a variable."""
+    for told in _MAP.finditer(text):
+        for match in _MAP_PAIR.finditer(told["pairs"]):
+            if match["value"]:  # an empty one is not set
+                yield told.start("pairs") + match.start("name"), match["name"], match["value"]
+    text = _MAP.sub(lambda told: " " * len(told.group()), text)
     for match in _SHELL.finditer(text):
         how, sep, value = match["how"].strip(), match["sep"], match["value"]
         if "=" not in sep and how not in ("setenv", "setx", "%env"):

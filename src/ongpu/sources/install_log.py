@@ -24,6 +24,7 @@ _REFUSED = lazy(
     r"|Because (?:there is no version of |only [^\n]{0,60}|)(?P<what3>[\w\-]+(?:==[\w.+]+)?)[^\n]{0,80}has no "
     r"(?:wheels|`?\w*` ?-?compatible)[^\n]{0,200}"
     r"|(?P<what5>[\w\-]+==[\w.+]+) has no wheels with a matching Python[^\n]{0,200}"
+    r"|Because (?P<what13>[\w\-]+(?:==[\w.+]+)?) has no (?:usable )?wheels[^\n]{0,200}"
     r"|Distribution `(?P<what7>[\w\-]+==[\w.+]+) @ [^`]*` can't be installed because it doesn't have a source distribution or wheel"
     r"|`(?P<what8>[\w\-]+)` \(v(?P<v8>[\w.+]+)\) only has wheels (?:for|with) the following Python"
     r"|^\s*- (?P<what9>(?:pytorch|tensorflow(?:-gpu)?|jaxlib|cudatoolkit|torchvision)[=<>\d.*a-z_]*) -> python\["
@@ -177,13 +178,16 @@ def read(evidence: Evidence) -> Iterable[Fact]:
             or (match["what9"].replace("=", "==", 1) if match["what9"] and "==" not in match["what9"] else match["what9"])
             or match["what10"]
             or match["what12"]
+            or match["what13"]
             or (f"{match['what11']}=={match['v11']}" if match["what11"] else None)
             or f"{match['what6']}=={match['v6']}"
         )
         if what in refused:
             continue
-        versions = None
-        if match["versions"] is not None:
+        versions: tuple[str, ...] | None = None
+        if "no wheels with a matching Python" in match.group():
+            versions = ()  # uv looked through them all: none is for this Python
+        elif match["versions"] is not None:
             versions = tuple(v.strip() for v in match["versions"].split(",") if v.strip() and v.strip() != "none")
         refused[what] = (versions, match.start())
     for what, (versions, at) in refused.items():

@@ -16,6 +16,10 @@ _DEBUG_NEED = lazy(rf"file=(?P<name>{_LIB})[ \t]*\[\d+\];[ \t]*needed by[ \t]+(?
 _DEBUG_INIT = lazy(rf"calling init:[ \t]*(?P<path>/\S+?(?P<name>{_LIB}))[ \t]*$", re.MULTILINE)
 _ERROR = lazy(rf"(?P<name>{_LIB}): cannot open shared object file")
 _DLOPEN = lazy(rf"Could not load (?:dynamic )?library ['\"]?(?P<name>{_LIB})", re.IGNORECASE)
+_BY_NAME = lazy(  # Rust's cudarc (candle, mistral.rs, burn)
+    r"Unable to dynamically load the \"(?P<name>cuda|nvcuda|cublas|cublasLt|cudnn|nvrtc|curand|cusparse|cusolver|cudart|cufft|nccl)\" shared library"
+)
+_TF1 = lazy(rf"Couldn't open CUDA library (?P<name>{_LIB}|[\w.\-]{{1,60}}\.dll)")
 _DLL = lazy(
     r"Could not load dynamic library '(?P<name>[\w.\-]+\.dll)'|Could not find "
     r"'(?P<name2>[\w.\-]+\.dll)'|(?P<name3>\b(?:cudart|cublas|cublasLt|cudnn|cufft|curand|cusparse|cusolver|"
@@ -29,7 +33,7 @@ _WINERROR = lazy(
     r"60}?load[^\n\"]{0,20}\"(?P<name2>[^\"\n]+\.dll)",
     re.IGNORECASE,
 )
-_ANY = lazy(r"\.so\b|\.dll\b", re.IGNORECASE)
+_ANY = lazy(r"\.so\b|\.dll\b|shared library", re.IGNORECASE)
 MAX_TEXT = 600_000
 
 
@@ -61,6 +65,11 @@ def read(evidence: Evidence) -> Iterable[Fact]:
     for pattern in (_ERROR, _DLOPEN):
         for match in pattern.finditer(text):
             loaded.append(Loaded(match["name"], "", "", evidence.ref_at(match.start())))
+    for match in _TF1.finditer(text):
+        loaded.append(Loaded(match["name"], "", "", evidence.ref_at(match.start())))
+    for match in _BY_NAME.finditer(text):
+        name = "libcuda.so" if match["name"] == "nvcuda" else f"lib{match['name']}.so"
+        loaded.append(Loaded(name, "", "", evidence.ref_at(match.start())))
     for match in _DLL.finditer(text):
         loaded.append(Loaded(match["name"] or match["name2"] or match["name3"], "", "", evidence.ref_at(match.start())))
     for match in _OPENED.finditer(text):

@@ -32,7 +32,8 @@ def read(evidence: Evidence) -> Iterable[Fact]:
     warnings: list[Ref] = []
     version_lines: list[Ref] = []
     interface_lines: list[Ref] = []
-    for count, (number, line) in enumerate(evidence.lines()):
+    lines = evidence.lines()
+    for count, (number, line) in enumerate(lines):
         if count > MAX_LINES:
             break
         if "NCCL" not in line and "nccl" not in line:
@@ -52,10 +53,12 @@ def read(evidence: Evidence) -> Iterable[Fact]:
         if "NCCL WARN" in line and len(warnings) < 20:
             warnings.append(ref)
         if match := _WATCHDOG.search(line):
-            rank, spent = _RANK.search(line), _RAN.search(line) or _LIMIT.search(line)
+            before = lines[count - 1][1][-400:] if count and "atchdog" in lines[count - 1][1] else ""  # wrapped by a terminal or a reporter
+            after = lines[count + 1][1][:400] if count + 1 < len(lines) else ""
+            rank, spent = _RANK.search(line) or _RANK.search(before), _RAN.search(line) or _RAN.search(after) or _LIMIT.search(line)
             who = next((g for g in rank.groups() if g), None) if rank else None
             ms = spent["ms"] if spent else None
-            if len(timeouts) < 20 and "tim" in line.lower():
+            if len(timeouts) < 20 and "tim" in (before + line).lower():
                 timeouts.append(NcclTimeout(match["op"], int(who) if who else None, int(ms) / 1000 if ms else None, ref))
     if not (versions or interfaces or timeouts or warnings or transports):
         return

@@ -1,5 +1,6 @@
 """Known error lines, by the names of `knowledge/symptoms/`: what is printed, not what it means."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 
 from ongpu.facts.symptoms import Hit, Symptoms
@@ -55,9 +56,17 @@ def _scan(symptom: Symptom, literals: tuple[str, ...], text: str, low: str) -> I
         if pattern is None:
             yield at, {}
             continue
-        match = pattern.search(_line(text, at)) or pattern.search(_PREFIX.sub(" ", _line(text, at, more=2)))
+        match = pattern.search(_line(text, at))
+        if match is None or _filled(match) < pattern.groups:  # a sentence broken over lines: its second half may hold more
+            longer = pattern.search(_PREFIX.sub(" ", _line(text, at, more=2)))
+            if longer and (match is None or (longer.start() == match.start() and _filled(longer) > _filled(match))):
+                match = longer
         if match:
             yield at, {k: v for k, v in match.groupdict().items() if v is not None}
+
+
+def _filled(match: re.Match[str]) -> int:
+    return sum(value is not None for value in match.groups())
 
 
 def _unwrapped(text: str) -> tuple[str, list[int]]:

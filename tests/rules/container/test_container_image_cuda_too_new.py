@@ -1,6 +1,6 @@
 # ruff: noqa: E501  printed lines stand in one piece
 import pytest
-from asking import slugs
+from asking import explain, slugs
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,13 @@ def test_is_it(text: str) -> None:
 )
 def test_is_not_it(text: str) -> None:
     assert "container-image-cuda-too-new" not in slugs(text)
+
+
+def test_nvidia_docker_1_names_both_versions() -> None:
+    first = explain("nvidia-docker | 2016/06/07 18:49:33 Error: unsupported CUDA version: driver 7.5 < image 8.0").findings[0]
+    assert (first.slug, first.values["able"], first.values["need"]) == ("container-image-cuda-too-new", "7.5", "8.0")
+
+
+def test_a_condition_that_the_terminal_broke() -> None:
+    first = explain("nvidia-container-cli: requirement error: unsatisfied condi\ntion: cuda >= 12.4", "driver version 525.60.13").findings[0]
+    assert (first.slug, "12.4" in first.text("en").title) == ("container-image-cuda-too-new", True)

@@ -24,3 +24,7 @@ def test_is_it(text: str) -> None:
 )
 def test_is_not_it(text: str) -> None:
     assert "container-toolkit-missing" not in slugs(text)
+
+
+def test_nvidia_docker_1_without_its_plugin() -> None:
+    assert slugs("docker: Error response from daemon: create nvidia_driver_367.57: Error looking up volume plugin nvidia-docker: plugin not found.")[:1] == ["container-toolkit-missing"]

@@ -1,5 +1,5 @@
 import pytest
-from asking import slugs
+from asking import explain, slugs
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,9 @@ def test_is_it(text: str) -> None:
 )
 def test_is_not_it(text: str) -> None:
     assert "display-watchdog-timeout" not in slugs(text)
+
+
+def test_where_the_system_is_not_told_both_remedies_are() -> None:
+    first = explain("RuntimeError: CUDA error: the launch timed out and was terminated").findings[0]
+    assert "TdrDelay" in first.text("en").fix
+    assert "xorg.conf" in first.text("en").fix

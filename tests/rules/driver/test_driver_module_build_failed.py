@@ -1,3 +1,4 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
 from asking import slugs
 
@@ -51,3 +52,7 @@ def test_is_it(text: str) -> None:
 )
 def test_is_not_it(text: str) -> None:
     assert "driver-module-build-failed" not in slugs(text)
+
+
+def test_an_autoinstall_that_was_skipped() -> None:
+    assert slugs("dkms: autoinstall for kernel 6.8.0-40-generic was skipped since the kernel headers for this kernel do not seem to be installed.")[:1] == ["driver-module-build-failed"]

@@ -44,3 +44,7 @@ def test_is_it(text: str) -> None:
 )
 def test_is_not_it(text: str) -> None:
     assert "driver-not-installed" not in slugs(text)
+
+
+def test_nvidia_docker_1_finds_no_nvml() -> None:
+    assert slugs("nvidia-docker | 2016/11/14 15:36:53 Error: Could not load NVML library")[:1] == ["driver-not-installed"]

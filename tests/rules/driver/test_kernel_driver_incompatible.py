@@ -1,5 +1,6 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
-from asking import slugs
+from asking import explain, slugs
 
 
 @pytest.mark.parametrize(
@@ -26,3 +27,10 @@ def test_is_it(text: str) -> None:
 )
 def test_is_not_it(text: str) -> None:
     assert "kernel-driver-incompatible" not in slugs(text)
+
+
+def test_the_oops_line_is_shown() -> None:
+    text = "[ 2.6] BUG: kernel NULL pointer dereference, address: 0000000000000fa8\n[ 2.6] Oops: 0002 [#1] PREEMPT SMP NOPTI\n[ 2.7] RIP: 0010:os_acquire_spinlock+0x6/0xd0 [nvidia]"
+    first = explain(text).findings[0]
+    assert first.slug == "kernel-driver-incompatible"
+    assert any("NULL pointer" in ref.quote for ref in first.refs)

@@ -1,5 +1,6 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
-from asking import slugs
+from asking import explain, slugs
 
 
 @pytest.mark.parametrize(
@@ -47,3 +48,9 @@ def test_is_it(text: str) -> None:
 )
 def test_is_not_it(text: str) -> None:
     assert "nouveau-conflict" not in slugs(text)
+
+
+def test_what_failed_because_of_it_is_shown() -> None:
+    first = explain("bash: nvidia-smi: command not found", "$ lspci -k\n01:00.0 VGA compatible controller: NVIDIA Corporation GP104 [GeForce GTX 1080]\n\tKernel driver in use: nouveau").findings[0]
+    assert first.slug == "nouveau-conflict"
+    assert any("nvidia-smi" in ref.quote for ref in first.refs)

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
 from asking import slugs
 
@@ -30,3 +31,7 @@ def test_is_it(text: str) -> None:
 )
 def test_is_not_it(text: str) -> None:
     assert "uvm-module-missing" not in slugs(text)
+
+
+def test_nvidia_docker_1_cannot_load_it() -> None:
+    assert slugs("$ nvidia-docker run --rm nvidia/cuda nvidia-smi\nError: Could not load UVM kernel module. Is nvidia-modprobe installed?")[:1] == ["uvm-module-missing"]

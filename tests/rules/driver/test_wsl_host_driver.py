@@ -1,5 +1,6 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
-from asking import slugs
+from asking import explain, slugs
 
 
 @pytest.mark.parametrize(
@@ -32,3 +33,15 @@ def test_is_it(text: str) -> None:
 )
 def test_is_not_it(text: str) -> None:
     assert "wsl-host-driver" not in slugs(text)
+
+
+def test_the_folder_that_windows_fills_has_no_libcuda() -> None:
+    first = explain("$ ls -l /usr/lib/wsl/lib\n-r-xr-xr-x 1 root root 5399000 libd3d12.so\n-r-xr-xr-x 1 root root 827000 libd3d12core.so\n-r-xr-xr-x 1 root root 919000 libdxcore.so\n").findings[0]
+    assert (first.slug, first.variant) == ("wsl-host-driver", "bare")
+    whole = "$ ls /usr/lib/wsl/lib\nlibcuda.so  libcuda.so.1  libd3d12.so  libdxcore.so  libnvidia-ml.so.1  nvidia-smi"
+    assert "wsl-host-driver" not in slugs(whole)
+
+
+def test_the_folder_or_libcuda_in_it_is_absent() -> None:
+    assert slugs("$ ls /usr/lib/wsl/lib\nls: cannot access '/usr/lib/wsl/lib': No such file or directory\nWSL 2, Ubuntu 22.04, CUDA is not available")[:1] == ["wsl-host-driver"]
+    assert "wsl-host-driver" not in slugs("ldconfig: /usr/lib/wsl/lib/libcuda.so.1 is not a symbolic link")

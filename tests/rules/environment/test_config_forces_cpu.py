@@ -1,5 +1,6 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
-from asking import linted, slugs
+from asking import explain, linted, slugs
 
 
 @pytest.mark.parametrize(
@@ -88,3 +89,33 @@ torch.save(model.state_dict(), "a.pt")
 )
 def test_neighbours_in_source(text: str) -> None:
     assert "config-forces-cpu" not in linted(text)
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "ggml_init_cublas: found 1 CUDA devices:\n  Device 0: NVIDIA GeForce RTX 3090\nllama_model_load_internal: offloaded 0/35 layers to GPU",
+        "ggml_cuda_init: found 1 CUDA devices:\n  Device 0: NVIDIA H800, compute capability 9.0, VMM: yes\nllm_load_tensors: offloaded 0/33 layers to GPU",
+        "make_cpu_buft_list: disabling extra buffer types (i.e. repacking) since a GPU device is available\nload_tensors: offloaded 0/29 layers to GPU",
+    ],
+)
+def test_llama_cpp_that_offloads_nothing_is_told_every_name_of_the_setting(log: str) -> None:
+    first = explain(log).findings[0]
+    assert (first.slug, first.variant) == ("config-forces-cpu", "layers")
+    assert all(word in first.text("en").why for word in ("n_gpu_layers", "gpu_layers", "num_gpu", "--n-gpu-layers"))
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "warning: not compiled with GPU offload support, --gpu-layers option will be ignored\nllm_load_tensors: offloaded 0/33 layers to GPU",
+        "ggml_cuda_init: found 1 CUDA devices:\nllm_load_tensors: offloaded 33/33 layers to GPU",
+        'ggml_cuda_init: found 1 CUDA devices:\nload_tensors: offloaded 0/33 layers to GPU\ntime=2025-01-01 level=INFO source=server.go:105 msg="offload to cpu" layers.requested=-1',
+    ],
+)
+def test_other_reasons_for_no_layers(log: str) -> None:
+    assert "config-forces-cpu" not in slugs(log)
+
+
+def test_the_name_of_a_cdi_device_is_no_setting() -> None:
+    assert "config-forces-cpu" not in slugs("Error: setting up CDI devices: unresolvable CDI devices nvidia.com/gpu=0")

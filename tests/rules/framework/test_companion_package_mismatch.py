@@ -1,3 +1,4 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
 from asking import slugs
 
@@ -57,3 +58,9 @@ def test_is_it(texts: tuple[str, ...]) -> None:
 )
 def test_is_not_it(texts: tuple[str, ...]) -> None:
     assert "companion-package-mismatch" not in slugs(*texts)
+
+
+def test_a_procedure_that_windows_does_not_find_in_a_companion() -> None:
+    text = 'OSError: [WinError 127] The specified procedure could not be found. Error loading "C:\\Python310\\Lib\\site-packages\\{}\\x.pyd" or one of its dependencies.'
+    assert slugs(text.format("torch_sparse"))[:1] == ["companion-package-mismatch"]
+    assert "companion-package-mismatch" not in slugs(text.format("shapely"))

@@ -58,3 +58,19 @@ def test_is_it(texts: tuple[str, ...]) -> None:
 )
 def test_is_not_it(texts: tuple[str, ...]) -> None:
     assert "cpu-only-build" not in slugs(*texts)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "AttributeError: module 'torch._C' has no attribute '_cuda_setDevice'",
+        ">>> tf.test.is_built_with_cuda()\nFalse\n>>> tf.config.list_physical_devices('GPU')\n[]",
+        "paddle.device.is_compiled_with_cuda() False",
+    ],
+)
+def test_signs_of_a_build_without_cuda(text: str) -> None:
+    assert slugs(text)[:1] == ["cpu-only-build"]
+
+
+def test_a_frame_of_set_device_is_no_sign() -> None:
+    assert "cpu-only-build" not in slugs("    torch._C._cuda_setDevice(device)\nRuntimeError: CUDA error: invalid device ordinal")

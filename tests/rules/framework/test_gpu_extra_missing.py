@@ -39,3 +39,17 @@ def test_is_it(texts: tuple[str, ...]) -> None:
 )
 def test_is_not_it(texts: tuple[str, ...]) -> None:
     assert "gpu-extra-missing" not in slugs(*texts)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Microsoft.ML.OnnxRuntime.OnnxRuntimeException: [ErrorCode:RuntimeException] CUDA execution provider is not enabled in this build.",
+        "ai.onnxruntime.OrtException: Error code - ORT_EP_FAIL - message: Failed to find CUDA shared provider",
+        "AttributeError: bitsandbytes/libbitsandbytes_cpu.so: undefined symbol: cget_col_row_stats",
+        "NameError: name 'str2optimizer32bit' is not defined",
+        "UserWarning: Failed to load custom C++ ops. Running on CPU mode Only!\nNameError: name '_C' is not defined",
+    ],
+)
+def test_other_languages_and_libraries_without_their_cuda_part(text: str) -> None:
+    assert slugs(text)[:1] == ["gpu-extra-missing"]

@@ -1,5 +1,6 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
-from asking import slugs
+from asking import explain, slugs
 
 
 @pytest.mark.parametrize(
@@ -52,4 +53,16 @@ def test_is_it(texts: tuple[str, ...]) -> None:
     ],
 )
 def test_is_not_it(texts: tuple[str, ...]) -> None:
+    assert "module-shadowed" not in slugs(*texts)
+
+
+def test_an_older_torch_of_the_user_site_is_imported_after_an_install() -> None:
+    install = "$ sudo pip3 install torch==2.4.0\nSuccessfully installed torch-2.4.0"
+    first = explain(install, ">>> import torch\n>>> torch.__version__\n'1.13.1'\n", "$ python3 -c 'import torch; print(torch.__file__)'\n/home/u/.local/lib/python3.10/site-packages/torch/__init__.py").findings[0]
+    assert (first.slug, first.values["module"]) == ("module-shadowed", "torch 1.13.1")
+
+
+def test_the_version_that_was_installed_into_the_user_site() -> None:
+    install = "$ pip3 install --user torch==2.4.0\nSuccessfully installed torch-2.4.0"
+    texts = (install, ">>> import torch\n>>> torch.__version__\n'2.4.0'\n", "$ python3 -c 'import torch; print(torch.__file__)'\n/home/u/.local/lib/python3.10/site-packages/torch/__init__.py")
     assert "module-shadowed" not in slugs(*texts)

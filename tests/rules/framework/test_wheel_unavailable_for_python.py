@@ -52,3 +52,15 @@ def test_is_it(texts: tuple[str, ...]) -> None:
 )
 def test_is_not_it(texts: tuple[str, ...]) -> None:
     assert "wheel-unavailable-for-python" not in slugs(*texts)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ERROR: Package 'tensorflow-gpu' requires a different Python: 3.12.3 not in '>=3.6, <3.10'",
+        "Because tensorflow==2.10.0 has no wheels with a matching Python ABI tag (e.g., `cp312`) and you require tensorflow==2.10.0",
+    ],
+)
+def test_the_package_or_uv_says_so(text: str) -> None:
+    assert slugs(text)[:1] == ["wheel-unavailable-for-python"]
+    assert slugs(text.replace("tensorflow-gpu", "networkx").replace("tensorflow", "networkx")) == []

@@ -1,5 +1,6 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
-from asking import slugs
+from asking import explain, slugs
 
 
 @pytest.mark.parametrize(
@@ -31,3 +32,22 @@ def test_found(text: str) -> None:
 )
 def test_neighbours_are_not_it(text: str) -> None:
     assert "gpu-not-on-bus" not in slugs(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[309] ERROR: Nvidia card not showing up in PCI bus after rescan. Continuing anyway",
+        "echo 1 > /sys/bus/pci/rescan\nThe dGPU does not come back after a PCI rescan",
+        "Cannot switch GPUS : bbswitch refuses to turn ON the GPU",
+    ],
+)
+def test_a_rescan_does_not_bring_it_back(text: str) -> None:
+    first = explain(text).findings[0]
+    assert (first.slug, first.variant) == ("gpu-not-on-bus", "rescan")
+
+
+def test_an_excerpt_of_lspci_beside_cards_that_the_driver_lists() -> None:
+    bridges = "$ sudo lspci -vvv\n00:03.1 PCI bridge: Advanced Micro Devices, Inc. [AMD] Starship/Matisse GPP Bridge\n\tLnkSta: Speed 16GT/s, Width x16\n"
+    listed = "$ nvidia-smi -L\nGPU 0: NVIDIA RTX A6000 (UUID: GPU-11111111-2222-3333-4444-555555555555)"
+    assert "gpu-not-on-bus" not in slugs(bridges, listed)

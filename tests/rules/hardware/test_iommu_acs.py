@@ -37,3 +37,12 @@ def test_found(text: str) -> None:
 )
 def test_neighbours_are_not_it(text: str) -> None:
     assert "iommu-acs" not in slugs(text)
+
+
+ACS = "$ sudo lspci -vvv | grep -i acsctl\n\t\tACSCtl:\tSrcValid+ TransBlk- ReqRedir{} CmpltRedir{} UpstreamFwd+ EgressCtrl- DirectTrans-\n"
+TOPO = "$ nvidia-smi topo -m\n\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \t{}\t0-31\nGPU1\t{}\t X \t0-31\n"
+
+
+@pytest.mark.parametrize(("redirect", "link", "found"), [("+", "PHB", True), ("-", "PHB", False), ("+", "NV12", False)])
+def test_acs_on_the_bridges_between_cards(redirect: str, link: str, found: bool) -> None:
+    assert ("iommu-acs" in slugs(ACS.format(redirect, redirect), TOPO.format(link, link))) is found

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
 from asking import slugs
 
@@ -28,3 +29,8 @@ def test_found(text: str) -> None:
 )
 def test_neighbours_are_not_it(text: str) -> None:
     assert "no-nvidia-gpu" not in slugs(text)
+
+
+@pytest.mark.parametrize("graphics", ["Intel(R) Iris(R) Xe Graphics", "Intel® Iris® Plus Graphics 655", "Intel(R) Arc(TM) Graphics", "Intel UHD Graphics 620"])
+def test_only_intels_graphics_are_told(graphics: str) -> None:
+    assert slugs("RuntimeError: Found no NVIDIA driver on your system.", f"Laptop, {graphics}")[:1] == ["no-nvidia-gpu"]

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
 from asking import slugs
 
@@ -53,3 +54,8 @@ def test_is_it(texts: tuple[str, ...]) -> None:
 )
 def test_is_not_it(texts: tuple[str, ...]) -> None:
     assert "cuda-lib-missing" not in slugs(*texts)
+
+
+def test_ollamas_driver_library_is_no_cuda_library() -> None:
+    text = 'level=INFO msg="unable to load cuda driver library" library=/usr/lib/libcuda.so.550.54 error="cuda driver library init failure: 999"'
+    assert "cuda-lib-missing" not in slugs(text)

@@ -1,5 +1,6 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
-from asking import slugs
+from asking import explain, slugs
 
 
 @pytest.mark.parametrize(
@@ -41,3 +42,11 @@ def test_is_it(texts: tuple[str, ...]) -> None:
 )
 def test_is_not_it(texts: tuple[str, ...]) -> None:
     assert "cudnn-version-mismatch" not in slugs(*texts)
+
+
+def test_the_loaders_cache_tells_which_cudnn_is_there() -> None:
+    error = "Could not load library libcudnn_cnn_infer.so.8. Error: libcudnn_cnn_infer.so.8: cannot open shared object file: No such file or directory"
+    cache = "$ ldconfig -p | grep cudnn\n\tlibcudnn_graph.so.9 (libc6,x86-64) => /lib/x86_64-linux-gnu/libcudnn_graph.so.9\n\tlibcudnn.so.9 (libc6,x86-64) => /lib/x86_64-linux-gnu/libcudnn.so.9"
+    first = explain(error, cache).findings[0]
+    assert (first.slug, first.variant, first.values["have"], first.values["want"]) == ("cudnn-version-mismatch", "file", "9", "8")
+    assert "cudnn-version-mismatch" not in slugs(cache)

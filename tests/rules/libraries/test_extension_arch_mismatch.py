@@ -1,5 +1,6 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
-from asking import slugs
+from asking import explain, slugs
 
 
 @pytest.mark.parametrize(
@@ -43,3 +44,14 @@ def test_is_it(texts: tuple[str, ...]) -> None:
 )
 def test_is_not_it(texts: tuple[str, ...]) -> None:
     assert "extension-arch-mismatch" not in slugs(*texts)
+
+
+def test_the_packages_own_compiled_module_is_named() -> None:
+    trace = 'Traceback (most recent call last):\n  File "/opt/conda/lib/python3.10/site-packages/soft_rasterizer/cuda_ops.py", line 31, in forward\n    out = rasterize_cuda.forward_faces(faces)\nRuntimeError: CUDA error: no kernel image is available for execution on the device'
+    first = explain(trace).findings[0]
+    assert (first.slug, first.values["extension"]) == ("extension-arch-mismatch", "soft-rasterizer")
+
+
+def test_torchs_own_kernels_are_no_extension() -> None:
+    trace = 'Traceback (most recent call last):\n  File "/opt/conda/lib/python3.10/site-packages/torch/nn/functional.py", line 31, in linear\n    return torch._C._nn.linear(input, weight)\nRuntimeError: CUDA error: no kernel image is available for execution on the device'
+    assert "extension-arch-mismatch" not in slugs(trace)

@@ -1,5 +1,6 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
-from asking import slugs
+from asking import explain, slugs
 
 
 @pytest.mark.parametrize(
@@ -38,3 +39,9 @@ def test_is_it(texts: tuple[str, ...]) -> None:
 )
 def test_is_not_it(texts: tuple[str, ...]) -> None:
     assert "nvcc-framework-mismatch" not in slugs(*texts)
+
+
+def test_both_versions_are_told_where_the_message_is_broken_over_lines() -> None:
+    text = "RuntimeError:\n    The detected CUDA version (12.8) mismatches the version that was used to compile\n    PyTorch (11.8). Please make sure to use the same CUDA versions."
+    first = explain(text).findings[0]
+    assert (first.slug, first.values["have"], first.values["want"]) == ("nvcc-framework-mismatch", "12.8", "11.8")

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
 from asking import slugs
 
@@ -32,3 +33,12 @@ def test_found(text: str) -> None:
 )
 def test_neighbours_are_not_it(text: str) -> None:
     assert "scheduler-misallocation" not in slugs(text)
+
+
+CARD = "|   0  NVIDIA A100          On   |   00000000:01:00.0 Off |                    0 |\n| N/A   41C    P0            312W / 400W |  {}MiB / 40960MiB |     96%      Default |\n"
+
+
+@pytest.mark.parametrize(("given", "used", "found"), [("2,3", 39000, True), ("0,1", 39000, False), ("2,3", 1000, False)])
+def test_a_number_by_hand_leads_to_a_full_card_of_another_job(given: str, used: int, found: bool) -> None:
+    texts = (f"SLURM_JOB_GPUS={given}\nCUDA_VISIBLE_DEVICES=0\n", "$ nvidia-smi\n" + CARD.format(used), "RuntimeError: CUDA error: out of memory")
+    assert ("scheduler-misallocation" in slugs(*texts)) is found

@@ -92,9 +92,10 @@ def _negative(script: Script, call: Event, name: str) -> Event | None:
         return None
     for event in script.of("setitem"):
         value = event.value.value if isinstance(event.value, Const) else None
-        if type(value) is int and value < 0 and value != -100 and event.receiver is not None and event.before(call) and isinstance(event.receiver, Tensor):
-            if isinstance(call.args[1], Tensor) and call.args[1].comes_from(event.receiver):
-                return event
+        labels = call.args[1]
+        marked = type(value) is int and value < 0 and value != -100 and event.before(call) and isinstance(event.receiver, Tensor)
+        if marked and isinstance(labels, Tensor) and event.receiver is not None and labels.comes_from(event.receiver):
+            return event
     return None
 
 
@@ -104,7 +105,8 @@ def _grown(script: Script) -> Iterator[Finding]:
         return
     for grow in distinct(script.calls(*GROWS)):
         rows = next((e for e in script.calls("torch.nn.Embedding") if e.before(grow) and _counts(script, e.arg(0, "num_embeddings"), grow.receiver)), None)
-        if rows is not None and isinstance(rows.value, Module) and any(f.receiver is rows.value and grow.before(f) for f in script.calls("forward")):
+        used = rows is not None and any(grow.before(f) and _part(rows.value, f.receiver) for f in script.calls("forward"))
+        if rows is not None and used:
             yield Finding(certainty=Certainty.LIKELY, variant="source-grown", subject=grow.words(), values={"code": grow.words(60), "made": rows.words(60)}, refs=(grow.ref(), rows.ref()))
             continue
         made = next((e for e in script.calls() if e.value is grow.receiver), None)
@@ -118,6 +120,10 @@ def _grown(script: Script) -> Iterator[Finding]:
                 certainty=Certainty.LIKELY if new else Certainty.POSSIBLE, severity=Severity.WARNING if new else Severity.NOTE, variant="source-tokens",
                 subject=grow.words(), values={"code": grow.words(60), "made": model.words(60), "words": (new or words)[:4]}, refs=(grow.ref(), model.ref()),
             )
+
+
+def _part(layer: Value | None, model: Value | None) -> bool:
+    return isinstance(layer, Module) and isinstance(model, Module) and layer.root is model.inner.root
 
 
 def _counts(script: Script, number: Value | None, vocabulary: Value | None) -> bool:

@@ -63,12 +63,12 @@ RULE = Rule(
     check=check,
     see=("https://docs.pytorch.org/docs/stable/distributed.html", "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",),
     en=Text(
-        title="Rank {rank} waited {seconds} s in {operation} for ranks that never came",
+        title="{rank:Rank *|A rank} waited {seconds:* s |}in {operation} for ranks that never came",
         why="Collectives need every rank. One rank took another path or stopped: a collective or barrier inside \"if rank == 0\" (saving, evaluation, logging), uneven numbers of batches, an exception or out-of-memory on one rank (its own log tells), very slow data loading or checkpointing, or a link that hangs (peer-to-peer, network).",
         fix="Find the rank that is missing: TORCH_NCCL_TRACE_BUFFER_SIZE=2000 with TORCH_NCCL_DUMP_ON_TIMEOUT=1 (flight recorder), TORCH_DISTRIBUTED_DEBUG=DETAIL, py-spy dump on each rank. Let all ranks call saving and barrier, only the write belongs to rank 0; use Join or drop_last for uneven data; raise init_process_group(timeout=timedelta(hours=2)) only for work that is really long. If nothing ever passes, try NCCL_P2P_DISABLE=1 and NCCL_SOCKET_IFNAME.",
     ),
     zh=Text(
-        title="rank {rank} 在 {operation} 中等了 {seconds} 秒，其他 rank 一直没来",
+        title="{rank:rank *|某个 rank} 在 {operation} 中等待{seconds:了 * 秒}，其他 rank 一直没来",
         why="集合通信需要所有 rank 参与。有的 rank 走了别的分支或已停止：集合通信或 barrier 写在“if rank == 0”里（保存、评估、记录）、各 rank 的 batch 数不同、某个 rank 抛异常或显存不足（看它自己的日志）、数据加载或写检查点太慢，或链路卡住（P2P、网络）。",
         fix="找出缺席的 rank：TORCH_NCCL_TRACE_BUFFER_SIZE=2000 加 TORCH_NCCL_DUMP_ON_TIMEOUT=1（flight recorder）、TORCH_DISTRIBUTED_DEBUG=DETAIL、在各 rank 上 py-spy dump。让所有 rank 都调用保存函数和 barrier，只有写文件归 rank 0；数据不均时用 Join 或 drop_last；确实耗时的工作才调大 init_process_group(timeout=timedelta(hours=2))。如果从一开始就不通，试 NCCL_P2P_DISABLE=1 和 NCCL_SOCKET_IFNAME。",
     ),

@@ -29,6 +29,11 @@ def check(symptoms: Symptoms | None, container: Container | None, driver: Driver
     if refused:
         yield Finding(certainty=Certainty.CERTAIN, variant="refused" if wanted and (have or able) else "refused-plain", values=values, fixes=FIXES, refs=(*refused, *about))
         return
+    older = symptoms.cite("image-newer-than-driver") if symptoms else ()
+    if older and symptoms:
+        wanted, able = symptoms.value("need", "image-newer-than-driver") or "?", symptoms.value("able", "image-newer-than-driver") or "?"
+        yield Finding(certainty=Certainty.CERTAIN, values={**values, "need": wanted, "able": able, "driver": oldest_driver_for(wanted) or "?"}, fixes=FIXES, refs=(*older, *about))
+        return
     banner = symptoms.seen("banner-driver-release") if symptoms else ()
     if banner:
         release = next((h.groups["need"] for h in banner if h.groups.get("need")), "?")
@@ -62,14 +67,14 @@ RULE = Rule(
         "https://github.com/NVIDIA/nvidia-docker/issues/1442",
     ),
     en=Text(
-        title="The image has CUDA {need}, the host's driver {have} knows only up to CUDA {able}",
+        title="The image has CUDA {need}, the host's driver{have: *} knows only up to CUDA {able}",
         why="A container uses the host's driver. An image ({image}) with a newer CUDA needs a newer driver (or the forward-compatibility package, which works on data-center cards only).",
-        fix="Update the host's driver ({driver} or newer for CUDA {need}), or take an image tag whose CUDA is not above {able}.",
+        fix="Update the host's driver ({driver:* or newer |}for CUDA {need}), or take an image tag whose CUDA is not above {able}.",
     ),
     zh=Text(
-        title="镜像自带 CUDA {need}，而宿主机驱动 {have} 最高只支持 CUDA {able}",
+        title="镜像自带 CUDA {need}，而宿主机驱动{have: *} 最高只支持 CUDA {able}",
         why="容器使用宿主机的驱动。CUDA 更新的镜像（{image}）需要更新的驱动（或前向兼容包，它只适用于数据中心卡）。",
-        fix="更新宿主机驱动（CUDA {need} 需要 {driver} 或更新），或换用 CUDA 不高于 {able} 的镜像标签。",
+        fix="更新宿主机驱动（CUDA {need} 所需的版本{driver:：* 或更新}），或换用 CUDA 不高于 {able} 的镜像标签。",
     ),
     variants={
         "refused": (

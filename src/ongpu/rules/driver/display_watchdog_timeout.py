@@ -28,7 +28,7 @@ def check(symptoms: Symptoms | None, xids: Xids | None, machine: Machine | None,
     shown = [g for g in gpus.gpus if g.display_active] if gpus else []
     yield Finding(
         certainty=certainty,
-        variant="windows" if windows else "",
+        variant="windows" if windows else "" if machine and machine.system else "either",
         values={"codes": "Xid 8" if eights else "the launch timed out", "card": shown[0].label if shown else "GPU"},
         fixes=(Fix("raise-tdr"),),
         refs=(*said, *(x.ref for x in eights[:3]), *limit, *(gpus.cite(*shown)[:1] if gpus and shown else ())),
@@ -54,6 +54,18 @@ RULE = Rule(
         fix="改用不接显示器的卡，或停掉 X 服务器/桌面；或在 xorg.conf 中为该卡设置 Option \"Interactive\" \"0\"。否则缩短 kernel：减小 batch、分块或每次启动的迭代数。",
     ),
     variants={
+        "either": (
+            Text(
+                title="A kernel ({card}) ran longer than the display's watchdog allows and was ended (the launch timed out)",
+                why="A card that also drives a display has a run time limit for kernels, so that the screen does not freeze: two seconds under Windows (WDDM's TDR), some seconds under an X server. A longer kernel is killed with error 702 (old number 6), and the context with it.",
+                fix="Make the kernels shorter (a smaller batch, tile or chunk, fewer iterations per launch), or compute on a card without a display. Windows: raise TdrDelay and TdrDdiDelay (DWORD, seconds) in HKLM\\SYSTEM\\CurrentControlSet\\Control\\GraphicsDrivers and reboot. Linux: stop the desktop, or Option \"Interactive\" \"0\" for the card in xorg.conf.",
+            ),
+            Text(
+                title="{card} 上的 kernel 运行时间超过显示看门狗的限制而被终止（the launch timed out）",
+                why="同时接显示器的卡对单个 kernel 有运行时间上限，以免屏幕卡死：Windows（WDDM 的 TDR）为两秒，X 服务器下为几秒。超时的 kernel 会以错误 702（旧编号 6）被杀掉，整个上下文随之失效。",
+                fix="缩短 kernel（减小 batch、分块或每次启动的迭代数），或改用不接显示器的卡。Windows：在 HKLM\\SYSTEM\\CurrentControlSet\\Control\\GraphicsDrivers 增大 TdrDelay 和 TdrDdiDelay（DWORD，秒）后重启。Linux：停掉桌面，或在 xorg.conf 中为该卡设置 Option \"Interactive\" \"0\"。",
+            ),
+        ),
         "windows": (
             Text(
                 title="Windows reset the display driver because a kernel ran too long (TDR, timeout detection and recovery)",

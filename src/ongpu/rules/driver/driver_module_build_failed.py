@@ -31,7 +31,7 @@ def check(symptoms: Symptoms | None, driver: Driver | None, kernel: Kernel | Non
     if not (said or half or (headers and (down or ours)) or (facts and (down or unbuilt)) or bare):
         return
     named = symptoms.value("kernel") if symptoms else None
-    values = [symptoms.value(f"kernel{n}", "module-build-failed", "kernel-headers-missing") for n in range(2, 8)] if symptoms else []
+    values = [symptoms.value(f"kernel{n}", "module-build-failed", "kernel-headers-missing") for n in range(2, 9)] if symptoms else []
     which = named or next((v for v in values if v), None) or release
     version = symptoms.value("driver", "dkms-command", "module-build-failed", "dkms-build-dir") if symptoms else None
     if not version and ours:

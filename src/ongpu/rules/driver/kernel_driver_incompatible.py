@@ -69,7 +69,7 @@ def check(
         variant=variant,
         values={"kernel": release or bad or "?", "driver": version or "?", "good": good or "?", "system": _system(machine), "cards": (gpus.all_names() if gpus else ()) or "?"},
         fixes=(Fix("try-other-kernel"),),
-        refs=(*oops, *fixes, *told, *reboots[:3], *fails[:2], *(symptoms.cite("gpu-load-told", most=3) if symptoms and variant == "reboots" else ()),
+        refs=(*oops, *(symptoms.cite("kernel-oops-line", most=2) if symptoms and oops else ()), *fixes, *told, *reboots[:3], *fails[:2], *(symptoms.cite("gpu-load-told", most=3) if symptoms and variant == "reboots" else ()),
               *(kernel.about("release", "dkms")[:3] if kernel and kernel.release else ()), *(symptoms.cite("kernel-from-to", "driver-from-to", "other-kernel-told", "this-kernel-told", most=1) if symptoms else ()), *(driver.about("version", "module")[:1] if driver and version else ())),
     )
 

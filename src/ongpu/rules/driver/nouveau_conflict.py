@@ -32,7 +32,7 @@ def check(symptoms: Symptoms | None, driver: Driver | None, pci: Pci | None, gpu
         variant=variant,
         values={"driver": name, "bus": held[0].bus if held else "?"},
         fixes=(Fix("blacklist-nouveau"),) if not variant else (Fix("show-pci-driver"),),
-        refs=(*(d.ref for d in held if d.ref), *said, *owner, *(driver.about("nouveau_loaded") if loaded and driver else ()), *vfio),
+        refs=(*(d.ref for d in held if d.ref), *said, *owner, *(driver.about("nouveau_loaded") if loaded and driver else ()), *vfio, *(symptoms.cite("smi-missing", "smi-no-communication", most=1) if symptoms else ())),
     )
 
 

@@ -19,7 +19,7 @@ def check(
         return
     if driver and (driver.module_loaded is False or driver.smi_works is False):
         return
-    said = symptoms.cite("uvm-node-missing") if symptoms else ()
+    said = symptoms.cite("uvm-node-missing", "uvm-load-failed") if symptoms else ()
     fails = symptoms.cite(*FAILS) if symptoms else ()
     broken = bool(fails) or bool(torch and torch.cuda != "" and torch.available is False) or bool(torch and torch.cuda and torch.computed is False)
     reload = symptoms.cite("uvm-reload-told") if symptoms and symptoms.has("fixes-told") and not symptoms.has("suspend-told") else ()

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from ongpu.facts.driver import Driver, Kernel
-from ongpu.facts.environment import Machine
+from ongpu.facts.environment import Commands, Machine
 from ongpu.facts.framework import Torch
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.symptoms import Symptoms
@@ -13,7 +13,7 @@ FAILS = ("smi-no-communication", "no-cuda-device", "driver-insufficient", "torch
          "driver-too-old-found", "driver-code-35", "wsl-dxg-failed", "tf-no-kernel-driver", "proc-version-missing", "cuda-unknown-999", "cuda-init-3", "module-not-found")
 
 
-def check(symptoms: Symptoms | None, machine: Machine | None, driver: Driver | None, kernel: Kernel | None, gpus: Gpus | None, torch: Torch | None) -> Iterator[Finding]:
+def check(symptoms: Symptoms | None, machine: Machine | None, driver: Driver | None, kernel: Kernel | None, gpus: Gpus | None, torch: Torch | None, commands: Commands | None) -> Iterator[Finding]:
     wsl = machine.wsl if machine else None
     updated = symptoms.cite("windows-updated-told", most=2) if symptoms and (wsl or symptoms.has("wsl-stub", "wsl-prompt", "wsl-told")) else ()
     one = symptoms.cite("wsl1-kernel", "wsl-version-1") if symptoms else ()
@@ -35,10 +35,15 @@ def check(symptoms: Symptoms | None, machine: Machine | None, driver: Driver | N
     adapters = symptoms.cite("wsl-no-adapters") if symptoms else ()
     if driver and driver.smi_works and not (blocked or dxg or adapters or fails) and not (symptoms and symptoms.has("driver-too-old-found", "driver-insufficient")):
         return
+    listed = bool(commands and any("/usr/lib/wsl/lib" in arg for run in commands.of("ls", "dir", "find", "tree") for arg in run.argv))
+    bare = symptoms.cite("wsl-lib-files", most=2) if symptoms and listed and not symptoms.has("libcuda-file") else ()
+    bare = (*bare, *(symptoms.cite("wsl-lib-absent", most=2) if symptoms and wsl != 1 and not (driver and driver.smi_works) else ()))
     version = driver.version if driver else None
     old = bool(version and version[:3].isdigit() and int(version[:3]) < 470)
     if first and (fails or wsl == 1):
         variant, certainty = "one", Certainty.CERTAIN
+    elif bare:
+        variant, certainty = "bare", Certainty.LIKELY
     elif table:
         variant, certainty = "one", Certainty.LIKELY
     elif tcc and fails:
@@ -60,7 +65,7 @@ def check(symptoms: Symptoms | None, machine: Machine | None, driver: Driver | N
         variant=variant,
         values={"version": version or "?", "distribution": (machine.distribution if machine and machine.distribution else "Ubuntu").capitalize()},
         fixes=(Fix("wsl-to-2"),) if variant == "one" else (Fix("wsl-update"), Fix("update-driver")),
-        refs=(*one, *adapters, *(g.ref for g in tcc if g.ref), *(machine.about("wsl")[:2] if machine and wsl else ()), *blocked, *updated, *dxg, *fails[:4], *(driver.about("version")[:1] if driver and version else ()), *(kernel.about("release")[:1] if kernel and first else ())),
+        refs=(*one, *bare, *adapters, *(g.ref for g in tcc if g.ref), *(machine.about("wsl")[:2] if machine and wsl else ()), *blocked, *updated, *dxg, *fails[:4], *(driver.about("version")[:1] if driver and version else ()), *(kernel.about("release")[:1] if kernel and first else ())),
     )
 
 
@@ -83,6 +88,18 @@ RULE = Rule(
         fix="在 Windows 中安装最新 NVIDIA 驱动，然后 wsl --update、wsl --shutdown，重新启动 WSL。检查 wsl -l -v（VERSION 应为 2）、ls /dev/dxg 和 /usr/lib/wsl/lib/nvidia-smi。不要在 WSL 里安装 Linux 驱动。",
     ),
     variants={
+        "bare": (
+            Text(
+                title="Windows hands this distribution no libcuda (in /usr/lib/wsl/lib, where it belongs)",
+                why="Under WSL 2 libcuda.so.1 and nvidia-smi come from the NVIDIA driver of Windows, which puts them into /usr/lib/wsl/lib when the virtual machine starts. It is not among them (only libdxcore and libd3d12, or nothing), so Windows has no NVIDIA driver that supports WSL, or the card was not there (an external enclosure, a disabled device) when WSL started.",
+                fix="On Windows install (or reinstall) the current NVIDIA driver with the card connected and shown in the device manager, then wsl --shutdown and open the distribution again; wsl --update for a new WSL kernel. Install no NVIDIA driver inside WSL.",
+            ),
+            Text(
+                title="Windows 没有把 libcuda 交给这个发行版（它应在 /usr/lib/wsl/lib 里）",
+                why="WSL 2 里的 libcuda.so.1 和 nvidia-smi 来自 Windows 的 NVIDIA 驱动，虚拟机启动时放进 /usr/lib/wsl/lib。现在没有它（只有 libdxcore、libd3d12，或什么都没有），说明 Windows 没有支持 WSL 的 NVIDIA 驱动，或 WSL 启动时显卡不在（外接显卡盒、设备被禁用）。",
+                fix="在 Windows 上接好显卡、确认设备管理器能看到它，安装（或重装）最新 NVIDIA 驱动，然后 wsl --shutdown 再打开发行版；wsl --update 更新 WSL 内核。不要在 WSL 里安装 NVIDIA 驱动。",
+            ),
+        ),
         "tcc": (
             Text(
                 title="The card runs in TCC mode under Windows, and WSL sees no TCC card",

@@ -45,6 +45,14 @@ def check(
             refs=(*onnx.about("session"), *onnx.about("providers")),
         )
         return
+    if symptoms.has("llama-none-offloaded", "llama-cuda-build") and _none_offloaded(symptoms):
+        yield Finding(
+            variant="layers",
+            certainty=Certainty.LIKELY,
+            values={"layers": symptoms.value("layers", "llama-none-offloaded") or "?", "setting": symptoms.value("setting", "setting-cpu-config") or symptoms.value("flag", "setting-cpu-flag") or "?"},
+            refs=(*symptoms.cite("llama-none-offloaded", "llama-cuda-build", most=2), *symptoms.cite(*_SETTINGS, most=2)),
+        )
+        return
     if not symptoms.has(*_SETTINGS):
         return
     if symptoms.has("setting-cpu-default") and not symptoms.has(*_SETTINGS[:4]):
@@ -109,6 +117,12 @@ def _in_source(script: Script) -> Iterator[Finding]:
         yield Finding(certainty=Certainty.POSSIBLE, severity=Severity.WARNING, variant="source", values={"setting": forced[0].event.words(60)}, refs=(forced[0].event.ref(),))
 
 
+def _none_offloaded(symptoms: Symptoms) -> bool:
+    """Whether a llama.cpp with a working CUDA backend was told to put no layer on the card (Ollama decides by free memory)."""
+    failed = symptoms.has("memory-not-enough", "compat-803", "compat-804", "no-kernel-image", "gpu-not-seen")
+    return symptoms.has("llama-none-offloaded") and symptoms.has("llama-cuda-build") and not failed and not symptoms.has("ollama-runner-log")
+
+
 RULE = Rule(
     slug="config-forces-cpu",
     layer=Layer.ENVIRONMENT,
@@ -163,6 +177,18 @@ RULE = Rule(
                 title="除非用 {setting} 指定，否则程序在 CPU 上运行",
                 why="程序的帮助说明默认是 CPU（或不用 GPU），而没有迹象表明给过这个选项。",
                 fix="启动时加 {setting} cuda（或 cuda:0；若是开关则不带值）。",
+            ),
+        ),
+        "layers": (
+            Text(
+                title="llama.cpp has CUDA, but was told to put no layer on the GPU (offloaded 0/{layers:*|N} layers)",
+                why="The build finds the card and would use it; how many layers go there is a setting, and in many front ends it is 0 unless given{setting: (here *)}. Other names of it: n_gpu_layers (llama-cpp-python, LangChain, text-generation-webui), gpu_layers (LocalAI, ctransformers, KoboldCpp), num_gpu (Ollama's Modelfile), --n-gpu-layers or -ngl (llama.cpp's programs).",
+                fix="Set it to {layers:*|99} or more (or -1 where all layers are meant so): n_gpu_layers, gpu_layers, num_gpu, --n-gpu-layers / -ngl, in the model's file or on the command line, and load the model anew; the log must then say \"offloaded N/N layers\". A value that does not arrive is often misspelt (n_gpu_layer).",
+            ),
+            Text(
+                title="llama.cpp 带 CUDA，却被设置为不把任何层放到 GPU（offloaded 0/{layers:*|N} layers）",
+                why="该构建能找到显卡并会使用它；放多少层由设置决定，许多前端不写就是 0{setting:（这里是 *）}。它的其他名字：n_gpu_layers（llama-cpp-python、LangChain、text-generation-webui）、gpu_layers（LocalAI、ctransformers、KoboldCpp）、num_gpu（Ollama 的 Modelfile）、--n-gpu-layers 或 -ngl（llama.cpp 的程序）。",
+                fix="把它设为 {layers:*|99} 或更大（-1 表示全部层时可用 -1）：n_gpu_layers、gpu_layers、num_gpu、--n-gpu-layers / -ngl，写在模型文件或命令行里，再重新加载模型；日志应显示 “offloaded N/N layers”。不起作用时常是拼写错误（n_gpu_layer）。",
             ),
         ),
         "lightning": (

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from ongpu.facts.environment import Variables
 from ongpu.facts.framework import Jax, TensorFlow, Torch
+from ongpu.facts.hardware import Gpus
 from ongpu.facts.intent import on_purpose
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.visible import blind
@@ -29,12 +30,23 @@ _SWITCHES = {
 # fmt: on
 
 
+# AMD's ways to choose cards: Slurm sets all three beside CUDA_VISIBLE_DEVICES (https://slurm.schedmd.com/gres.html); Ollama and Ray obey them.
+_AMD = ("ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HIP_VISIBLE_DEVICES")
+
+
+def _nvidia(gpus: Gpus | None) -> str | None:
+    """The name of an NVIDIA card that is there."""
+    names = gpus.all_names() if gpus else ()
+    return next((name for name in names if not any(word in name.lower() for word in ("amd", "radeon", "instinct"))), None)
+
+
 def check(
     variables: Variables | None,
     symptoms: Symptoms | None,
     torch: Torch | None,
     flow: TensorFlow | None,
     jax: Jax | None,
+    gpus: Gpus | None,
 ) -> Iterator[Finding]:
     if symptoms and symptoms.has("env-var-said"):
         name, value = (
@@ -45,6 +57,20 @@ def check(
             values={"name": name, "value": value, "who": "DeepSpeed" if name.startswith("DS") else "Numba"},
             fixes=(Fix("unset-variable", {"name": name}),),
             refs=(*symptoms.cite("env-var-said"), *(variables.cite(name) if variables else ())),
+        )
+        return
+    refused = symptoms.seen("amd-variable-refused") if symptoms else ()
+    amd = next((v for hit in refused for key in ("name", "name2", "name3", "name4") if (v := hit.groups.get(key))), None)
+    if not refused and variables and symptoms and symptoms.has("ollama-runner-log"):
+        amd = next((item for item in _AMD if variables.get(item) and variables.get(item) != "-1"), None)
+    stops = any("user overrode" not in hit.ref.quote for hit in refused)  # Ollama warns, Ray and verl raise
+    if amd and (nvidia := _nvidia(gpus)) and symptoms and (stops or symptoms.has("gpu-not-seen", "ollama-on-cpu", "no-gpu-complaint")):
+        yield Finding(
+            variant="amd",
+            certainty=Certainty.LIKELY,
+            values={"name": amd, "value": (variables.get(amd) if variables else None) or symptoms.value("value", "amd-variable-refused") or "?", "card": nvidia},
+            fixes=(Fix("unset-variable", {"name": amd}),),
+            refs=(*symptoms.cite("amd-variable-refused", "gpu-not-seen", "ollama-on-cpu", most=2), *(variables.cite(amd) if variables else ()), *(gpus.cite()[:1] if gpus else ())),
         )
         return
     if not variables:
@@ -120,6 +146,18 @@ RULE = Rule(
         fix="在设置它的地方（shell 启动文件、服务或容器定义、notebook、代码）去掉 {name}（unset {name}），然后重新启动程序。",
     ),
     variants={
+        "amd": (
+            Text(
+                title="{name}{value:=*} is AMD's choice of cards, and keeps this program from {card}",
+                why="The machine has an NVIDIA card. Slurm sets ROCR_VISIBLE_DEVICES and GPU_DEVICE_ORDINAL beside CUDA_VISIBLE_DEVICES, ROCm's installation puts HIP_VISIBLE_DEVICES into start files; programs that serve both makers (Ollama, Ray, verl) obey them or refuse to start, and then find no card.",
+                fix="Remove it before the program starts (unset ROCR_VISIBLE_DEVICES HIP_VISIBLE_DEVICES GPU_DEVICE_ORDINAL), and leave only CUDA_VISIBLE_DEVICES.",
+            ),
+            Text(
+                title="{name}{value:=*} 是 AMD 的选卡变量，使该程序用不到 {card}",
+                why="这台机器是 NVIDIA 卡。Slurm 会在 CUDA_VISIBLE_DEVICES 之外设置 ROCR_VISIBLE_DEVICES 和 GPU_DEVICE_ORDINAL，ROCm 安装会把 HIP_VISIBLE_DEVICES 写进启动文件；同时支持两家的程序（Ollama、Ray、verl）会遵从它们或拒绝启动，于是找不到显卡。",
+                fix="在启动程序前去掉（unset ROCR_VISIBLE_DEVICES HIP_VISIBLE_DEVICES GPU_DEVICE_ORDINAL），只保留 CUDA_VISIBLE_DEVICES。",
+            ),
+        ),
         "plain": (
             Text(
                 title="{name}={value} turns the GPU off",

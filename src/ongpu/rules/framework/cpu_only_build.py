@@ -93,11 +93,11 @@ def check(
             refs=(*from_cpu_index[1], *refs),
         )
         return
-    if flow and flow.cuda == "" and flow.version:
+    if flow and flow.cuda == "" and (flow.version or flow.gpus == 0):
         yield Finding(
             variant="other",
             certainty=Certainty.LIKELY if flow.gpus == 0 else Certainty.POSSIBLE,
-            values={"name": f"TensorFlow {flow.version}", "package": "tensorflow[and-cuda]"},
+            values={"name": f"TensorFlow {flow.version or ''}".strip(), "package": "tensorflow[and-cuda]"},
             refs=flow.refs,
         )
     elif packages and packages.get("tensorflow-cpu") and missed:

@@ -12,6 +12,7 @@ from ongpu.model import Certainty, Finding, Fix, Layer, Ref, Rule, Severity, Tex
 _TOLD = {
     "faiss-no-gpu": ("faiss-cpu", "faiss-gpu", "conda install -c pytorch -c nvidia faiss-gpu"),
     "ort-provider-missing": ("onnxruntime", "onnxruntime-gpu", "python -m pip install onnxruntime-gpu"),
+    "ort-build-no-cuda": ("onnxruntime", "the GPU build (Python onnxruntime-gpu; .NET Microsoft.ML.OnnxRuntime.Gpu; Java onnxruntime_gpu; Rust ort with the cuda feature)", "python -m pip install onnxruntime-gpu"),
     "llama-no-gpu": ("llama.cpp / llama-cpp-python", "llama-cpp-python (GGML_CUDA=on)", 'CMAKE_ARGS="-DGGML_CUDA=on" python -m pip install --force-reinstall --no-cache-dir llama-cpp-python'),
     "bnb-no-gpu": ("bitsandbytes", "bitsandbytes (CUDA)", "python -m pip install -U bitsandbytes"),
     "ct2-no-cuda": ("ctranslate2", "ctranslate2 (CUDA: Linux x86_64, Windows)", "python -m pip install -U ctranslate2"),
@@ -38,7 +39,7 @@ def check(
 ) -> Iterator[Finding]:
     told = next((name for name in _TOLD if symptoms and symptoms.has(name)), None)
     if told and symptoms:
-        if told == "llama-no-gpu" and symptoms.has("ggml-cuda-init", "compat-803", "compat-804"):
+        if told == "llama-no-gpu" and symptoms.has("ggml-cuda-init", "llama-cuda-build", "compat-803", "compat-804"):
             return  # the CUDA backend is there and could not start
         if told == "bnb-no-gpu" and symptoms.has("bnb-no-cudart"):
             return
@@ -157,6 +158,12 @@ def _which(symptoms: Symptoms, library: str, gpu: str, command: str) -> tuple[st
             "python -m pip install lightgbm --no-binary lightgbm --config-settings=cmake.define.USE_CUDA=ON",
         ),
         ("ctranslate2", "ctranslate2", "ctranslate2 (CUDA)", "python -m pip install -U ctranslate2"),
+        (
+            "groundingdino",
+            "GroundingDINO",
+            "GroundingDINO (built with CUDA_HOME set)",
+            "python -m pip install --no-build-isolation --force-reinstall --no-cache-dir 'git+https://github.com/IDEA-Research/GroundingDINO.git'",
+        ),
         (
             "detectron2",
             "detectron2",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ongpu.facts.code import Frame, Traceback
 from ongpu.facts.framework import Packages, Python, Torch
+from ongpu.facts.installs import Installs
 from ongpu.facts.symptoms import Symptoms
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
@@ -46,12 +47,24 @@ def _shadow(frame: Frame) -> str | None:
     return name if name in _STANDARD or name in _FRAMEWORKS else None
 
 
+def _stale(torch: Torch, installs: Installs) -> str | None:
+    """The torch that is imported, where an install brought another version: torch's versions contradict each other, and one is the install's."""
+    brought = {done.rpartition("-")[2] for item in installs.of("torch") for done in item.installed if done.startswith("torch-")}
+    for conflict in torch.conflicts:
+        told = [*conflict.removeprefix("version: ").split(" / ")] if conflict.startswith("version: ") else []
+        other = [version for version in told if version not in brought]
+        if len(told) == 2 and len(other) == 1:
+            return other[0]
+    return None
+
+
 def check(
     trace: Traceback | None,
     symptoms: Symptoms | None,
     torch: Torch | None,
     python: Python | None,
     packages: Packages | None,
+    installs: Installs | None,
 ) -> Iterator[Finding]:
     failed = bool(
         trace
@@ -172,6 +185,14 @@ def check(
             certainty=Certainty.LIKELY,
             values={"path": own, "env": "the environment", "module": f"torch {torch.version or ''}".strip()},
             refs=(*torch.about("location", "version"), *symptoms.cite("old-copy-told", "no-user-site", most=2)),
+        )
+        return
+    if own and torch and installs and (stale := _stale(torch, installs)):
+        yield Finding(
+            variant="user",
+            certainty=Certainty.LIKELY,
+            values={"path": own, "env": "the environment", "module": f"torch {stale}"},
+            refs=(*torch.about("location", "version"), *(item.ref for item in installs.of("torch")[:2])),
         )
         return
     user = symptoms.value("path", "conda-and-local") or own

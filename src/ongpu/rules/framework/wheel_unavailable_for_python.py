@@ -43,6 +43,15 @@ def check(
             ),
         )
         return
+    named = symptoms.value("name", "python-refused") if symptoms else None
+    if symptoms and named in _FRAMEWORKS:
+        yield Finding(
+            variant="range",
+            certainty=Certainty.CERTAIN,
+            values={"name": named, "have": symptoms.value("have", "python-refused") or "?", "need": symptoms.value("need", "python-refused") or "?"},
+            refs=symptoms.cite("python-refused"),
+        )
+        return
     for item in refused:
         finding = _judge(item, version, python, machine)
         if finding:
@@ -167,6 +176,18 @@ RULE = Rule(
                 title="pip 找不到适用于该解释器的 {what} wheel（可选：{offered}）",
                 why="pip 只列出与解释器匹配的版本：Python 版本、64 位、平台。列表为空（'from versions: none'）说明 Python 太新、太旧或是 32 位；列出了别的版本，则说明这个版本没有对应 wheel。",
                 fix="检查 python --version（以及是否 64 位）；在新环境中使用该版本支持的 Python{low:（* 到 }{high:*）}{use:，例如 *}，或换一个版本。",
+            ),
+        ),
+        "range": (
+            Text(
+                title="{name} wants Python {need}, and this one is {have}",
+                why="The package itself says for which Pythons it was made; pip installs it into no other. Releases for a newer Python are newer releases of the framework, under the name of today (tensorflow instead of tensorflow-gpu).",
+                fix="Make an environment with a Python in the range {need} (uv venv --python X.Y, conda create python=X.Y, py -X.Y -m venv), or install a release that was made for Python {have}.",
+            ),
+            Text(
+                title="{name} 要求 Python {need}，而当前是 {have}",
+                why="软件包自己声明了适用的 Python，pip 不会把它装到别的版本上。更新的 Python 要用框架更新的版本，且用现在的包名（tensorflow，而不是 tensorflow-gpu）。",
+                fix="用 {need} 范围内的 Python 新建环境（uv venv --python X.Y、conda create python=X.Y、py -X.Y -m venv），或安装为 Python {have} 制作的版本。",
             ),
         ),
         "file": (

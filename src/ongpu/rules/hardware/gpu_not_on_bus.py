@@ -38,8 +38,8 @@ def check(
     if off and (dead or silent or (pci and not pci.nvidia())):
         yield _finding(card, Certainty.LIKELY, (*off, *(d.ref for d in dead if d.ref), *why), "off")
         return
-    if pci and pci.nvidia():
-        return
+    if (pci and pci.nvidia()) or (gpus and any(g.index is not None for g in gpus.gpus)):
+        return  # lspci shows it, or the driver does: an excerpt of lspci says nothing then
     virtual = symptoms.cite("virtual-display") if symptoms else ()
     shown = [d for d in pci.devices if d.display] if pci else []
     refs = (*virtual, *(d.ref for d in shown if d.ref), *why)
@@ -57,6 +57,8 @@ def check(
     elif symptoms and symptoms.has("told-lspci-empty"):
         kind = "virtual" if machine and machine.virtual else ""
         yield _finding(card, Certainty.LIKELY, (*symptoms.cite("told-lspci-empty"), *why), kind, where=where)
+    elif symptoms and symptoms.has("bus-rescan-empty") and not (gpus and gpus.gpus):
+        yield _finding(card, Certainty.LIKELY, (*symptoms.cite("bus-rescan-empty", most=3), *off, *why), "rescan")
     elif symptoms and symptoms.has("gpu-gone-told") and not (gpus and gpus.gpus):
         yield _finding(card, Certainty.LIKELY, (*symptoms.cite("gpu-gone-told", most=3), *off, *why), "gone")
     elif symptoms and symptoms.has("told-riser") and silent:
@@ -128,6 +130,18 @@ RULE = Rule(
         "PCIe 代数；echo 1 | sudo tee /sys/bus/pci/rescan 看能否找回。虚拟机要做直通。",
     ),
     variants={
+        "rescan": (
+            Text(
+                title="{card} is not on the PCI bus, and a rescan did not bring it back",
+                why="A tool for switching graphics (optimus-manager, nvidia-xrun, suse-prime, bbswitch, supergfxctl) or echo 1 > /sys/bus/pci/devices/.../remove took the card off the PCI bus or cut its power. A rescan shows it only if the card has power again and the firmware lets it come up; one rescan at once is often too early.",
+                fix="Wait some seconds and rescan again: echo 1 | sudo tee /sys/bus/pci/rescan, also on the bridge above the card; set the bridge's power/control to on first. If it stays away: do not remove the device (pci_remove=no, another power management in the tool), choose hybrid or discrete graphics in the BIOS, and switch the machine off wholly once (full power cycle).",
+            ),
+            Text(
+                title="{card} 不在 PCI 总线上，重新扫描（rescan）也没有找回",
+                why="显卡切换工具（optimus-manager、nvidia-xrun、suse-prime、bbswitch、supergfxctl）或 echo 1 > /sys/bus/pci/devices/.../remove 把卡从 PCI 总线移除或断了电。只有卡重新上电且固件允许时，重新扫描才能看到它；立即扫描一次往往太早。",
+                fix="等几秒再扫描：echo 1 | sudo tee /sys/bus/pci/rescan，对上级桥也做一次；先把桥的 power/control 设为 on。仍没有：不要移除设备（工具里 pci_remove=no 或换一种电源管理），在 BIOS 选混合或独显模式，并彻底断电一次再开机。",
+            ),
+        ),
         "gone": (
             Text(
                 title="{card} has vanished from the list of devices: the machine no longer finds the card",

@@ -2,13 +2,21 @@
 
 from collections.abc import Iterator
 
-from ongpu.facts.hardware import PeerBandwidth
+from ongpu.facts.hardware import Gpus, PeerBandwidth
 from ongpu.facts.symptoms import Symptoms
 from ongpu.knowledge.median import median
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
+_BRIDGES = ("PIX", "PXB", "PHB", "NODE")  # links of nvidia-smi topo -m that go over PCIe bridges, where ACS decides the way
 
-def check(symptoms: Symptoms | None, peers: PeerBandwidth | None) -> Iterator[Finding]:
+
+def _through_bridges(gpus: Gpus) -> bool:
+    """Whether two cards talk over PCIe bridges and no NVLink."""
+    links = [link for gpu in gpus.gpus for link in gpu.links or ()]
+    return any(link in _BRIDGES for link in links) and not any(link.startswith("NV") for link in links)
+
+
+def check(symptoms: Symptoms | None, peers: PeerBandwidth | None, gpus: Gpus | None) -> Iterator[Finding]:
     slow = bool(peers and peers.direct and median(peers.direct) < 0.6 * median(peers.without))
     faults = symptoms.cite("iommu-fault") if symptoms else ()
     ours = bool(symptoms and symptoms.has("iommu-nvidia-fault"))
@@ -20,7 +28,14 @@ def check(symptoms: Symptoms | None, peers: PeerBandwidth | None) -> Iterator[Fi
     helped = symptoms.cite("iommu-off-helps") if symptoms else ()
     if symptoms and symptoms.has("peer-copy-zeros") and not symptoms.has("peer-copy-wrong", "peer-tensor-first"):
         copies = ()
+    redirects = symptoms.cite("acs-redirects", most=2) if symptoms else ()
+    by_bridge = bool(redirects and gpus and _through_bridges(gpus) and not wrong)
     told, wrong = (*told, *helped), (*wrong, *copies)
+    if by_bridge and gpus and not (slow or faults or copies or helped):
+        cards = [g for g in gpus.gpus if g.links]
+        yield Finding(certainty=Certainty.LIKELY, variant="redirect", fixes=(Fix("look-at-iommu"),), refs=(*redirects, *gpus.cite(*cards)[:2]),
+                      values={"links": tuple(dict.fromkeys(link for g in cards for link in g.links or () if link in _BRIDGES))})  # fmt: skip
+        return
     if not (slow or faults or (told and wrong) or copies or helped):
         return
     yield Finding(
@@ -63,6 +78,18 @@ RULE = Rule(
         "setpci 清除各桥的 ACSCtl。再用 p2pBandwidthLatencyTest 测试。虚拟机里 ACS 不能关，可设 NCCL_P2P_DISABLE=1，它在其他场合也可应急。",
     ),
     variants={
+        "redirect": (
+            Text(
+                title="ACS is on (ReqRedir+) on the PCIe bridges between the cards ({links}): P2P goes through the root complex",
+                why="With ReqRedir+ and CmpltRedir+ a bridge sends traffic between two cards up to the root complex and the IOMMU instead of straight across. P2P is then slow, or hangs and gives wrong data (NCCL's all-reduce stops at the first step).",
+                fix="Turn ACS off in the BIOS, or on the bridges until the next boot: sudo setpci -v -s BUS ECAP_ACS+6.w=0000 for each bridge that lspci -vvv shows with ReqRedir+. In a virtual machine it must stay on. Until then NCCL_P2P_DISABLE=1.",
+            ),
+            Text(
+                title="显卡之间的 PCIe 桥（{links}）开着 ACS（ReqRedir+）：P2P 要绕经根复合体",
+                why="ReqRedir+ 和 CmpltRedir+ 时，桥会把两张卡之间的流量上送到根复合体和 IOMMU，而不是直接转发。P2P 因此变慢，或卡死、数据错误（NCCL 的 all-reduce 停在第一步）。",
+                fix="在 BIOS 关闭 ACS，或临时在桥上关闭（到下次开机）：对 lspci -vvv 显示 ReqRedir+ 的每个桥执行 sudo setpci -v -s BUS ECAP_ACS+6.w=0000。虚拟机里必须保持开启。在此之前用 NCCL_P2P_DISABLE=1。",
+            ),
+        ),
         "slow": (
             Text(
                 title="P2P makes copies between GPUs slower ({direct} GB/s) than going through host memory ({without} GB/s): "

@@ -51,6 +51,12 @@ def _have(
     return None, ()
 
 
+def _cached(loader: Loader | None) -> str | None:
+    """The only cuDNN that the loader's cache holds: "9" of libcudnn_ops.so.9."""
+    found = {match[1] for name in (loader.cache if loader else ()) if (match := re.match(r"libcudnn\w*\.so\.(\d{1,2})", name))}
+    return found.pop() if len(found) == 1 else None
+
+
 def check(
     symptoms: Symptoms | None,
     loader: Loader | None,
@@ -61,6 +67,7 @@ def check(
     onnx: OnnxRuntime | None,
 ) -> Iterator[Finding]:
     have, refs = _have(toolkit, packages, torch, symptoms)
+    have = have or _cached(loader)
     doubled = bool(packages and sum(name.startswith("nvidia-cudnn-cu") for name in packages.packages) > 1)
     if symptoms and symptoms.has(*_TELLS):
         want = dotted(symptoms.value("want", *_TELLS) or symptoms.value("want2", *_TELLS)) or "?"

@@ -10,6 +10,7 @@ from ongpu.facts.hardware import Gpus
 from ongpu.facts.symptoms import Symptoms
 from ongpu.knowledge.gpus import compute_capability
 from ongpu.knowledge.torch import runs
+from ongpu.lazy import lazy
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
 # Packages (and what they call their compiled parts) with CUDA code of their own.
@@ -60,7 +61,7 @@ def check(
     places += [
         hit.ref.quote for hit in symptoms.seen("no-kernel-image", "kernel-image-missing", "extension-kernel-error")
     ]
-    name = _extension(places)
+    name = _extension(places) or _compiled(trace)
     near = name or _extension([hit.ref.quote for hit in symptoms.seen("extension-name", "extension-prose")][:40])
     fits = bool(torch and torch.archs and capability and runs(torch.archs, capability, torch.cuda))
     works = symptoms.has("torch-itself-works")
@@ -93,6 +94,20 @@ def check(
             *symptoms.cite("torch-itself-works"),
         ),
     )
+
+
+# A call into a module that was compiled with the package: "_C.mish_forward(inp)", "fused_cuda.forward(x)", "_ext.nms(...)".
+_COMPILED = lazy(r"(?:^|[^\w.])(?:\w{1,30}\.)?(?:_C|_ext|_kernels?|_backend|_cuda|\w{1,30}_(?:cuda|ext|gpu|kernels?|cuda_v\d))(?:\.\w{1,60}){1,2}\(")
+_PACKAGE = lazy(r"(?:site|dist)-packages[/\\](?P<package>\w{2,60})[/\\.]")
+_NOT_EXTENSIONS = ("torch", "torchgen", "functorch", "numpy", "jax", "tensorflow")
+
+
+def _compiled(trace: Traceback | None) -> str | None:
+    """The package whose own compiled module was called last, by the traceback."""
+    if not trace or not trace.frames or not _COMPILED.search(trace.frames[-1].code):
+        return None
+    found = _PACKAGE.search(trace.frames[-1].file)
+    return found["package"].replace("_", "-") if found and found["package"] not in _NOT_EXTENSIONS else None
 
 
 def _extension(places: list[str]) -> str | None:

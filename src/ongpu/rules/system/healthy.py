@@ -70,6 +70,7 @@ def _facts(
     xids: Xids | None,
     processes: Processes | None,
     container: Container | None,
+    boxed: bool,
 ) -> Iterator[tuple[str, Found]]:
     """The facts of this evidence that an entry of the table may ask for."""
     yield from _gpu_facts(gpus)
@@ -79,7 +80,10 @@ def _facts(
             yield "idle-link", ({}, (device.ref,) if device.ref else ())
     built = (torch.cuda if torch else None) or (toolkit.nvcc if toolkit else None)
     if driver and driver.cuda and built and _number(built) < _number(driver.cuda):
-        yield "cuda-differs", ({}, driver.about("cuda"))
+        yield "cuda-differs", ({"able": driver.cuda, "built": built}, driver.about("cuda"))
+    own = toolkit.nvcc if toolkit else None
+    if driver and driver.cuda and own and _number(own) > _number(driver.cuda) and _number(own)[0] == _number(driver.cuda)[0] >= 11:
+        yield "cuda-minor-newer", ({"able": driver.cuda, "built": own}, (*driver.about("cuda")[:1], *(toolkit.about("nvcc")[:1] if toolkit else ())))
     if torch and torch.available and not torch.conflicts and torch.computed is not False:
         yield "torch-works", ({}, torch.about("available"))
     if machine and machine.wsl and seen(gpus, torch):
@@ -88,6 +92,11 @@ def _facts(
         yield "other-framework", ({}, ())
     if processes and container and container.inside:
         yield "process-inside", ({}, (*container.about("inside")[:1], *processes.refs[:2]))
+    if boxed or (container and container.inside):
+        yield "in-container", ({}, ())
+    cut = [gpu for gpu in gpus.gpus if gpu.mig_devices and gpu.mig_devices > 1] if gpus else []
+    if cut and torch and torch.device_count == 1:
+        yield "mig-one", ({}, (*(ref for gpu in cut for ref in _refs(gpu)), *torch.about("device_count")[:1]))
     cards = [gpu for gpu in gpus.gpus if gpu.index == 0 and gpu.uuid] if gpus else []
     if len({gpu.uuid for gpu in cards}) > 1:
         yield "renumbered", ({}, tuple(ref for gpu in cards for ref in _refs(gpu)))
@@ -121,8 +130,9 @@ def check(
     others = bool(torch or tensorflow or (packages and packages.get("torch", "tensorflow", "diffusers"))) or bool(
         symptoms and symptoms.has("harmless-other-framework")
     )
+    boxed = bool(symptoms and symptoms.has("container-told"))
     found: dict[str, Found] = {}
-    for name, told in _facts(gpus, pci, driver, torch, toolkit, machine, others, xids, processes, container):
+    for name, told in _facts(gpus, pci, driver, torch, toolkit, machine, others, xids, processes, container, boxed):
         before = found.get(name)
         found[name] = (before[0], (*before[1], *told[1])) if before else told
     count = 0
@@ -131,6 +141,8 @@ def check(
         fact = found.get(entry["facts"]) if "facts" in entry else None
         both = bool(entry.get("both"))
         if (both and not (lines and fact)) or not (lines or fact):
+            continue
+        if symptoms and "unless" in entry and symptoms.has(entry["unless"]):
             continue
         if not fact and "{" in entry["en"]["title"]:
             continue

@@ -4,12 +4,13 @@ import re
 from collections.abc import Iterator
 
 from ongpu.facts.environment import Variables
+from ongpu.facts.hardware import Gpus
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.system import Process, Processes
 from ongpu.model import Certainty, Finding, Fix, Layer, Ref, Rule, Severity, Text
 
 
-def check(symptoms: Symptoms, processes: Processes | None, variables: Variables | None) -> Iterator[Finding]:
+def check(symptoms: Symptoms, processes: Processes | None, variables: Variables | None, gpus: Gpus | None) -> Iterator[Finding]:
     scheduler = symptoms.cite("scheduler-told", most=2)
     exported = symptoms.seen("same-device-exported")
     files = {hit.groups["file"] for hit in exported}
@@ -28,6 +29,9 @@ def check(symptoms: Symptoms, processes: Processes | None, variables: Variables 
     if given and named and named != given:
         lines = symptoms.cite("gpu-map-given", "one-device-set", most=2)
         yield _finding("other", Certainty.LIKELY, lines, given=given, named=named)
+        return
+    if variables and gpus and (pinned := _pinned_elsewhere(variables, gpus, symptoms)):
+        yield pinned
         return
     told = symptoms.cite("same-gpu-told", "two-jobs-same-gpu", most=3)
     more = symptoms.cite("sees-all-gpus", most=2)
@@ -64,6 +68,19 @@ def check(symptoms: Symptoms, processes: Processes | None, variables: Variables 
         return
     if told and scheduler:
         yield _finding("", Certainty.LIKELY, (*told, *scheduler))
+
+
+def _pinned_elsewhere(variables: Variables, gpus: Gpus, symptoms: Symptoms) -> Finding | None:
+    """CUDA_VISIBLE_DEVICES names a full card that the job was not given. (Behind device cgroups the numbers begin at 0 anew, and no such card is full.)"""
+    given, named = variables.get("SLURM_JOB_GPUS"), variables.get("CUDA_VISIBLE_DEVICES")
+    if not given or not named or not symptoms.has("run-ends", "memory-not-enough", "devices-busy"):
+        return None
+    mine, used = set(re.findall(r"\d+", given)), set(re.findall(r"\d+", named))
+    full = [g for g in gpus.gpus if str(g.index) in used - mine and g.memory_used and g.memory_total and g.memory_used > 0.8 * g.memory_total]
+    if not full:
+        return None
+    refs = (*variables.cite("SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES"), *gpus.cite(*full)[:2], *symptoms.cite("memory-not-enough", "devices-busy", "run-ends", most=1))
+    return _finding("other", Certainty.LIKELY, refs, given=given, named=named)
 
 
 def _shared(processes: Processes) -> list[Process]:
@@ -123,14 +140,14 @@ RULE = Rule(
         "other": (
             Text(
                 title="The scheduler gave this task GPU {given}, but its script sets CUDA_VISIBLE_DEVICES={named}",
-                why="The launcher does not pass its own assignment (gpu_map) on, so the task runs on a card that may belong to another one, or finds none.",
-                fix="Update the launcher; until then set CUDA_VISIBLE_DEVICES={given} from the assignment (gpu_map) in the start script. Where a cgroup shows the "
+                why="The launcher (or a number written by hand) does not pass the scheduler's own assignment (gpu_map, SLURM_JOB_GPUS) on, so the task runs on a card that may belong to another one, or finds none.",
+                fix="Set no CUDA_VISIBLE_DEVICES by hand in a job; update the launcher, and until then set CUDA_VISIBLE_DEVICES={given} from the assignment in the start script. Where a cgroup shows the "
                 "task only its own card, number 0 is right: look at nvidia-smi -L inside the job.",
             ),
             Text(
                 title="调度器分给该任务的是 GPU {given}，启动脚本却设置 CUDA_VISIBLE_DEVICES={named}",
-                why="启动器没有把自己的分配结果（gpu_map）传下去，任务跑到了可能属于别人的卡上，或找不到 GPU。",
-                fix="升级启动器；在此之前，在启动脚本里按分配结果（gpu_map）设置 CUDA_VISIBLE_DEVICES={given}。如果 cgroup 只让任务看到自己的卡，则编号 0 是对的："
+                why="启动器（或手写的编号）没有把调度器的分配结果（gpu_map、SLURM_JOB_GPUS）传下去，任务跑到了可能属于别人的卡上，或找不到 GPU。",
+                fix="任务里不要手动设置 CUDA_VISIBLE_DEVICES；升级启动器，在此之前在启动脚本里按分配结果设置 CUDA_VISIBLE_DEVICES={given}。如果 cgroup 只让任务看到自己的卡，则编号 0 是对的："
                 "在任务内用 nvidia-smi -L 确认。",
             ),
         ),
