@@ -4,14 +4,24 @@ from ongpu.facts.program import Event, Script
 from ongpu.facts.values import Const, Dataset, Items, Loader, Module, Named, Tensor, Unknown, Value
 
 SAME = frozenset({  # methods that keep type and values
-    ".to", ".cuda", ".cpu", ".view", ".reshape", ".unsqueeze", ".squeeze", ".flatten", ".clone", ".detach", ".contiguous", ".permute", ".transpose",
-    ".repeat", ".expand", ".requires_grad_", ".pin_memory",
+    ".to", ".cuda", ".cpu", ".view", ".reshape", ".unsqueeze", ".squeeze", ".flatten", ".clone", ".detach", ".contiguous", ".permute",
+    ".transpose", ".repeat", ".expand", ".requires_grad_", ".pin_memory",
 })  # fmt: skip
 _METHODS = {".float": "float32", ".double": "float64", ".half": "float16", ".bfloat16": "bfloat16", ".long": "int64", ".int": "int32"}
 _WORDS = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32"}
 _FLOATS = ("torch.zeros", "torch.ones", "torch.rand", "torch.randn", "torch.linspace", "torch.eye", "torch.empty")
 _NUMPY = ("rand", "randn", "random", "normal", "uniform", "standard_normal", "random_sample", "zeros", "ones", "linspace", "eye")
 FLOATING = ("float16", "bfloat16", "float32", "float64")
+
+
+def first_layer(module: Module) -> Module:
+    """The layer that gets what the module is given."""
+    while module.name == "torch.nn.Sequential" and module.attrs:
+        inner = next(iter(module.attrs.values()))
+        if not isinstance(inner, Module):
+            break
+        module = inner
+    return module
 
 
 class Dtypes:

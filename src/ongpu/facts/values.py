@@ -213,6 +213,8 @@ class Module(Value):
     def where(self, event: "Event") -> str:
         """Where it lies when that event happens. "cpu" only where it surely was never moved."""
         root = self.root
+        if isinstance(root.cls, Class) and root.cls.kind == "lightning":
+            return MANAGED
         start = SELF if root.me else CPU if self.sure and root.sure else NOWHERE
         steps: list[tuple[int, str, Move | None]] = [(m.event.order, m.device.where, m) for m in self.placements()]
         steps += [(e.order, NOWHERE, None) for e in self.leaks()]

@@ -43,10 +43,8 @@ def windows(script: Script) -> Iterator[Window]:
             continue
         guard = next((g for g in step.guards_in(loop) if g.kind == "every"), None)
         others = [s for s in steps if s.loop is loop and guard not in s.guards_in(loop)]  # a GAN's discriminator steps at each turn
-        mine = tuple(
-            b for b in script.calls(".backward")
-            if b.loop is loop and b.flow == step.flow and guard not in b.guards_in(loop) and not any(b.before(s) for s in others) and _moves(step, b) is not False
-        )  # fmt: skip
+        turns = (b for b in script.calls(".backward") if b.loop is loop and b.flow == step.flow and guard not in b.guards_in(loop))
+        mine = tuple(b for b in turns if not any(b.before(s) for s in others) and _moves(step, b) is not False)
         if guard is None or not mine:
             continue
         every, full = _length(guard)

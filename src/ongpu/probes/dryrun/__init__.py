@@ -77,7 +77,7 @@ own innermost line (not in site-packages, not ours). Sizes are bytes, lists are 
                       "branched": bool (the script compared it)}]
     unsupported     [{"op", "place", "why", "count", "went_on": bool}]
     notes           [{"note": slug-like word, "text": English, "place", "count"}]: compile-skipped, save-redirected, cpu-only,
-                    gpu-never-used, attention-kernel, sandbox-refused, ranks-not-run, comm-hook-skipped, time-not-simulated
+                    gpu-never-used, attention-kernel, sandbox-refused, deletion-skipped, ranks-not-run, comm-hook-skipped, time-not-simulated
     calls           {"empty_cache": n, "synchronize": n, "set_device": [..], "autocast_dtypes": [..], "compile": n,
                      "grad_scaler": {"created", "steps", "updates", "unscales"}, "save": n, "load": n,
                      "process_group": {"backend", "rank", "world_size"}}   only what was called

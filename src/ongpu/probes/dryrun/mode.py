@@ -284,7 +284,11 @@ class Mode(TorchDispatchMode):  # type: ignore[misc]
         index = pretend.index_of(tensor)
         if index is None or index >= len(self.world.cards):
             return None
-        found: Optional[Record] = self.world.cards[index].live.get(tensor.untyped_storage()._cdata)
+        try:
+            key = tensor.untyped_storage()._cdata
+        except (NotImplementedError, RuntimeError):  # a wrapper of torch.func: the tensor inside it comes by itself
+            return None
+        found: Optional[Record] = self.world.cards[index].live.get(key)
         return found
 
     def twin_of(self, tensor: Tensor) -> Optional[Tensor]:

@@ -107,3 +107,26 @@ class Overlay:
                 return mapped is not None and bool(_look(mapped))
 
             setattr(os.path, name, seen)
+
+
+def spare_old(since: float, tell: Callable[[str, str, Optional[str]], None]) -> None:
+    """Without the sandbox: what was there before the run is not deleted (a script that keeps only its newest checkpoints would
+    delete good ones in favour of those that a dry run never writes)."""
+    for owner, name in ((os, "remove"), (os, "unlink"), (os, "rmdir"), (shutil, "rmtree")):
+        old = getattr(owner, name)
+
+        def gone(path: Any, *args: Any, _old: Any = old, **kwargs: Any) -> None:
+            try:
+                there = not kwargs.get("dir_fd") and os.lstat(path).st_ctime < since
+            except (OSError, TypeError, ValueError):
+                there = False
+            if there:
+                tell("delete", os.fsdecode(path), None)
+            else:
+                _old(path, *args, **kwargs)
+
+        if name == "rmtree":
+            for part in ("avoids_symlink_attacks",):
+                if hasattr(old, part):
+                    setattr(gone, part, getattr(old, part))
+        setattr(owner, name, gone)

@@ -15,7 +15,7 @@ from .batch_size import BatchFinder
 from .composites import Composites
 from .loaders import Loaders
 from .mode import Mode
-from .overlay import Overlay
+from .overlay import Overlay, spare_old
 from .sandbox import Sandbox
 from .savings import Savings
 from .state import World
@@ -59,6 +59,16 @@ class Parts:
         elif self.world.spec["savings"]:
             self.savings.install()
             self.watch.finish = self._tried
+
+    def spare(self) -> None:
+        """Delete nothing that was there before."""
+        world = self.world
+
+        def told(what: str, path: str, redirected: Optional[str]) -> None:
+            world.row("files", (what, path), path=path, what=what, redirected=None, refused=True, place=world.where.here())
+            world.note("deletion-skipped", path, world.where.here())
+
+        spare_old(world.started, told)
 
     def sandbox(self) -> None:
         """Refuse writes outside the scratch folder, and the network."""

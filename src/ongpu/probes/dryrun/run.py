@@ -19,11 +19,16 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from . import accounts
 from .state import Stop, Unfollowed, World
-from .where import Place, Where, told
+from .where import OURS, Place, Where, told
 from .words import FORKED
 
-
-MIXED = ("to be on the same device", "not at the same device", "should be the same", "can't convert cuda", "indices should be either on cpu")
+MIXED = ("to be on the same device", "not at the same device", "should be the same", "can't convert cuda", "indices should be either on")
+NOT_THE_SCRIPTS = (
+    "from the 'CUDA' backend", "no CUDA-capable device", "not compiled with CUDA", "accelerator device when none is available",
+    "not linked with support for cuda", "module 'torch._C' has no attribute", "'torch._C' (", "'Stream' object has no attribute",
+    "'Event' object has no attribute", "'types.SimpleNamespace' object has no attribute", "module 'torch.cuda' has no attribute",
+)  # what a CPU wheel lacks, or the pretend card does  # fmt: skip
+OURS_ALONE = (AttributeError, KeyError, NameError, ZeroDivisionError, TypeError)  # never raised on purpose here, but for MIXED
 
 
 def run(spec: Dict[str, Any], arguments: List[str]) -> int:
@@ -73,6 +78,8 @@ def execute(parts: Any, arguments: List[str]) -> Tuple[str, Optional[Dict[str, A
     parts.prepare(name, module)
     if world.spec["sandbox"]:
         parts.sandbox()
+    else:
+        parts.spare()
     sys.argv = arguments[1:] if module else list(arguments)
     sys.path.insert(0, os.getcwd() if module else os.path.dirname(os.path.abspath(name)))
     watchdog(world)
@@ -147,8 +154,10 @@ def judged(world: World, problem: BaseException) -> Tuple[str, Dict[str, Any]]:
             return "unsupported", told_error(world, problem, "unsupported")
         seen = seen.__cause__ or seen.__context__
     text = str(problem)
-    ours = ("from the 'CUDA' backend", "no CUDA-capable device", "not compiled with CUDA", "accelerator device when none is available")
-    if any(words in text for words in ours):
+    if isinstance(problem, OURS_ALONE) and _innermost(problem).startswith(OURS) and not any(words in text for words in MIXED):
+        world.unsupported("dry run", "an error of the dry run itself: %s: %s" % (type(problem).__name__, text), False)
+        return "unsupported", dict(told_error(world, problem, "internal"), traceback=traceback.format_exc()[-20000:])
+    if any(words in text for words in NOT_THE_SCRIPTS):
         return "unsupported", told_error(world, problem, "unsupported")
     if isinstance(problem, PermissionError) and "ongpu dry run, sandbox" in text:
         world.unsupported("sandbox", text, False)
@@ -161,6 +170,13 @@ def judged(world: World, problem: BaseException) -> Tuple[str, Dict[str, Any]]:
     elif "CUDA" in text or "cuda" in text:
         kind = "cuda"
     return "error", told_error(world, problem, kind)
+
+
+def _innermost(problem: BaseException) -> str:
+    trace, name = problem.__traceback__, ""
+    while trace is not None:
+        name, trace = trace.tb_frame.f_code.co_filename, trace.tb_next
+    return os.path.abspath(name) if name else ""
 
 
 def told_error(world: World, problem: BaseException, kind: str) -> Dict[str, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from ongpu.facts.code import Traceback
 from ongpu.facts.dryrun import DryRun
 from ongpu.facts.dryrun_parts import Indices
-from ongpu.facts.dtypes import Dtypes
+from ongpu.facts.dtypes import Dtypes, first_layer
 from ongpu.facts.environment import Variables
 from ongpu.facts.program import Event, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
@@ -59,8 +59,8 @@ def _in_source(script: Script) -> Iterator[Finding]:
     yield from _grown(script)
     dtypes = Dtypes(script)
     for call in distinct(script.calls("forward")):
-        layer = call.receiver
-        if isinstance(layer, Module) and layer.name == "torch.nn.Embedding" and layer.made and call.args:
+        layer = first_layer(call.receiver) if isinstance(call.receiver, Module) else None
+        if layer is not None and layer.name == "torch.nn.Embedding" and layer.made and call.args:
             rows, most = _number(layer.made.arg(0, "num_embeddings")), dtypes.bound(call.args[0])
             if rows and most and most[0] >= rows:
                 yield _beyond(call, layer.made, most, rows, "source-ids")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from ongpu.facts.code import Traceback
-from ongpu.facts.dtypes import FLOATING, SAME, Dtypes
+from ongpu.facts.dtypes import FLOATING, SAME, Dtypes, first_layer
 from ongpu.facts.objects import FLOATS, Objects, cite
 from ongpu.facts.operands import Operands, seen_types
 from ongpu.facts.program import Event, Program, Script, distinct
@@ -36,8 +36,8 @@ def _in_source(script: Script) -> Iterator[Finding]:
         if not isinstance(layer, Module) or not call.args or call.at.autocast is not False or script.managed:
             continue
         given = call.args[0]
-        first = _first(layer)
-        if first is None:
+        first = first_layer(layer)
+        if first.name not in (*LAYERS, "torch.nn.Embedding"):
             if layer.name == "torch.nn.BCEWithLogitsLoss" and len(call.args) > 1 and dtypes.of(call.args[1]) == "int64":
                 yield _apart(call, "float32", "int64", "source")
             continue
@@ -48,16 +48,6 @@ def _in_source(script: Script) -> Iterator[Finding]:
                 yield _apart(call, "int64", got, "source")
         elif want and got and want != got and dtypes.made(given) is not call:
             yield _apart(call, want, got, "source")
-
-
-def _first(module: Module) -> Module | None:
-    """The layer that gets a module's input, where it is one that needs its own type."""
-    while module.name == "torch.nn.Sequential" and module.attrs:
-        inner = next(iter(module.attrs.values()))
-        if not isinstance(inner, Module):
-            return None
-        module = inner
-    return module if module.name in (*LAYERS, "torch.nn.Embedding") else None
 
 
 def _given(dtypes: Dtypes, given: object) -> str | None:

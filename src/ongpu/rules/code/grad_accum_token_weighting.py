@@ -1,15 +1,22 @@
 """Accumulation averages over batches where it should average over tokens."""
 
+import ast
 import re
 from collections.abc import Iterator
 
 from ongpu.facts.accumulation import AccumulationTable
 from ongpu.facts.framework import Packages
+from ongpu.facts.program import Event, Program, Script
 from ongpu.facts.symptoms import Symptoms
+from ongpu.facts.values import Module, Tensor
+from ongpu.facts.windows import windows
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 
-def check(symptoms: Symptoms, packages: Packages | None, table: AccumulationTable | None) -> Iterator[Finding]:
+def check(symptoms: Symptoms | None, packages: Packages | None, table: AccumulationTable | None, program: Program | None) -> Iterator[Finding]:
+    yield from (finding for script in program.scripts for finding in _in_source(script)) if program else ()
+    if symptoms is None:
+        return
     told = symptoms.cite("num-items-in-batch", most=3)
     differs = symptoms.cite("loss-differs-words", most=2)
     version = packages.version("transformers") if packages else None
@@ -24,6 +31,47 @@ def check(symptoms: Symptoms, packages: Packages | None, table: AccumulationTabl
         variant="trainer" if version else "", values={"version": version or "?"},
         refs=(*told, *tokens, *symptoms.cite("mean-of-means", most=1), *differs, *symptoms.cite("accumulation-words", most=2), *(packages.cite("transformers") if packages else ())),
     )
+
+
+PADS = ("pad_sequence", "padding=True", "padding='longest'", 'padding="longest"', 'padding="max_length"', "DataCollatorWithPadding", "DataCollatorForSeq2Seq")
+WEIGHED = ("num_items", "num_tokens", "n_tokens", "ntokens", "token_count", "total_tokens", "num_target", "valid_tokens", "reduction='sum'", 'reduction="sum"')
+
+
+def _in_source(script: Script) -> Iterator[Finding]:
+    """Windows whose loss is the mean over the tokens that are no padding, divided by the number of batches."""
+    if script.says(*WEIGHED):
+        return
+    for window in windows(script):
+        for backward in window.backwards:
+            loss = backward.receiver
+            if not isinstance(loss, Tensor) or not any(t.scaled for t in loss.line()):
+                continue
+            masked = next((e for e in script.calls(*MASKED) if any(e.value is t for t in loss.line()) and _ignores(e)), None)
+            own = masked is None and script.says(*PADS) and _language_model(loss)
+            if masked is not None or own:
+                yield Finding(
+                    certainty=Certainty.LIKELY if masked else Certainty.POSSIBLE, severity=None if masked else Severity.NOTE, variant="source",
+                    values={"steps": window.every, "code": (masked or backward).words(60)}, refs=(backward.ref(), *((masked.ref(),) if masked else ()), window.step.ref()),
+                )
+                return
+
+
+MASKED = ("torch.nn.functional.cross_entropy", "torch.nn.functional.nll_loss", "forward")
+
+
+def _ignores(call: Event) -> bool:
+    """Whether that loss leaves out padding by name."""
+    module = call.receiver if call.name == "forward" else None
+    if call.name == "forward" and (not isinstance(module, Module) or not module.name.endswith(("CrossEntropyLoss", "NLLLoss"))):
+        return False
+    made = module.made if isinstance(module, Module) else call
+    given = made.given(None, "ignore_index") if made is not None else None
+    return given is not None and "pad" in ast.unparse(given).lower()
+
+
+def _language_model(loss: Tensor) -> bool:
+    """Whether a pretrained language model computed it by itself."""
+    return any("ForCausalLM" in m.name or "ForConditionalGeneration" in m.name or "ForSeq2SeqLM" in m.name for m in loss.modules())
 
 
 def _short(version: str) -> tuple[int, ...]:
@@ -47,6 +95,18 @@ RULE = Rule(
         fix="对 token 损失求和（reduction='sum'），再除以整个累积 batch 的目标 token 总数（num_items_in_batch），多卡时跨 rank 统计。",
     ),
     variants={
+        "source": (
+            Text(
+                title="Each of the {steps} batches weighs the same in the step, whatever its number of tokens",
+                why="{code} is the mean over the tokens of one batch that are no padding; dividing it by {steps} gives the mean of these means, in which a token of a short batch counts more than one of a long batch. It differs from one large batch.",
+                fix="Sum the token losses (reduction='sum') and divide by the number of target tokens of all {steps} batches of the window, over all ranks as well.",
+            ),
+            Text(
+                title="{steps} 个 batch 在一步中的权重相同，与各自的 token 数无关",
+                why="{code} 是单个 batch 中非填充 token 的均值；再除以 {steps} 得到的是均值的均值，短 batch 里的 token 比长 batch 里的更重，结果与一次性大 batch 不同。",
+                fix="对 token 损失求和（reduction='sum'），再除以这 {steps} 个 batch 的目标 token 总数，多卡时跨 rank 统计。",
+            ),
+        ),
         "trainer": (
             Text(
                 title="transformers {version}: gradient accumulation weights every micro-batch alike, whatever its number of tokens",

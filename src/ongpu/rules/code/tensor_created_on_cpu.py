@@ -30,6 +30,10 @@ def _in_source(script: Script) -> Iterator[Finding]:
         if layer.where(call) == CPU and moved:
             yield _made(layer.made, call, "layer-source", layer.name.rpartition(".")[2])
     told: set[int] = set()
+    for made, call in _given(script):
+        if id(made.node) not in told:
+            told.add(id(made.node))
+            yield _made(made, call, "source", made.words(40), None, _placed(made))
     for mix in distinct(script.of("mix")):
         astray = next((a for a in mix.args if isinstance(a, Tensor) and a.where == CPU and a.origin == "made" and not a.scalar), None)
         made = astray.made if astray else None
@@ -45,6 +49,20 @@ def _in_source(script: Script) -> Iterator[Finding]:
         elif held is None and places & ({CUDA, MAYBE, MANAGED} if inside else {CUDA, MAYBE}) and not (mix.name in LOSSES and not inside):
             told.add(id(made.node))
             yield _made(made, mix, "source", made.words(40), None, _placed(made))
+
+
+def _given(script: Script) -> Iterator[tuple[Event, Event]]:
+    """Tensors that a forward pass makes on the CPU and gives to one of PyTorch's own layers on the GPU: positions, mostly."""
+    for call in distinct(script.calls("forward")):
+        layer, frame = call.receiver, call.at.frame
+        ours = isinstance(layer, Module) and isinstance(layer.cls, str) and layer.cls.startswith("torch.nn.")
+        if not (ours and isinstance(layer, Module) and layer.weighs and layer.where(call) == CUDA and frame.inside("forward")):
+            continue
+        for given in call.args:
+            if isinstance(given, Tensor) and given.where == CPU and not given.scalar:
+                made = next((t.made for t in given.line() if t.origin == "made" and t.made and t.made.at.frame is frame and _shaped(t.made)), None)
+                if made is not None:
+                    yield made, call
 
 
 CROSSES = ("copy_", "set_", "to", "type_as", "index_select")  # may bring devices together

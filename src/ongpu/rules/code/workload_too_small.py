@@ -7,13 +7,19 @@ from ongpu.facts.comparisons import Comparisons
 from ongpu.facts.dryrun import DryRun
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.profile import Profile
+from ongpu.facts.program import Program, Script
 from ongpu.facts.symptoms import Symptoms
+from ongpu.facts.values import Const, Device, Loader, Module, may_be_gpu
+from ongpu.facts.weights import known, parameters
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 
 def check(
     symptoms: Symptoms | None, gpus: Gpus | None, times: Comparisons | None, traceback: Traceback | None, profile: Profile | None, dryrun: DryRun | None,
+    program: Program | None,
 ) -> Iterator[Finding]:
+    if program and not dryrun and not profile:
+        yield from (finding for script in program.scripts for finding in _in_source(script))
     if dryrun:
         yield from _in_run(dryrun)
     if profile:
@@ -49,6 +55,34 @@ def check(
         values={"gpu": max(shown) if shown else hint or "?", "grid": symptoms.value("grid", "small-on-gpu") or "?"},
         refs=(*warned, *rl, *slower, *small, *(gpus.refs[:2] if gpus and low else ())),
     )
+
+
+FEW = 20_000  # parameters: a step of that is launch time, whatever the card
+POLICIES = ("PPO", "A2C", "TRPO", "ARS")
+
+
+def _in_source(script: Script) -> Iterator[Finding]:
+    """A note on tiny networks that are trained on CUDA with small batches, and on policies of stable_baselines3 with plain vectors."""
+    for made in script.calls(*(f"stable_baselines3.{name}" for name in POLICIES)):
+        device, policy = (made.kw or {}).get("device"), made.arg(0, "policy")
+        on_gpu = (isinstance(device, Const) and str(device.value).startswith("cuda")) or (isinstance(device, Device) and may_be_gpu(device.where))
+        if on_gpu and isinstance(policy, Const) and policy.value == "MlpPolicy":
+            yield Finding(certainty=Certainty.LIKELY, severity=Severity.NOTE, variant="source", values={"what": made.words(60), "count": "?"}, refs=(made.ref(),))
+            return
+    for loop in script.loops:
+        loader = loop.over if isinstance(loop.over, Loader) else None
+        batch = loader.setting("batch_size") if loader else None
+        call = next((f for f in loop.forwards or () if f.loop is loop and isinstance(f.receiver, Module)), None)
+        model = call.receiver if call else None
+        if not loop.trains or call is None or not isinstance(model, Module) or not model.sure or not may_be_gpu(model.where(call)) or not isinstance(batch, Const):
+            continue
+        count = parameters(script, model)
+        if 0 < count < FEW and isinstance(batch.value, int) and batch.value <= 64 and known(script, model):
+            yield Finding(
+                certainty=Certainty.POSSIBLE, severity=Severity.NOTE, variant="source", values={"what": model.name.rpartition(".")[2], "count": count},
+                refs=(call.ref(), *((model.made.ref(),) if model.made else ())),
+            )
+            return
 
 
 def _in_profile(profile: Profile) -> Iterator[Finding]:
@@ -96,6 +130,18 @@ RULE = Rule(
         fix="让每步做更多：增大 batch，把多步合并（torch.compile、CUDA graphs、steps_per_execution），数据常驻 GPU，增大 grid；模型这么小也可以直接用 CPU。",
     ),
     variants={
+        "source": (
+            Text(
+                title="{what} is little work for a GPU{count: (about * parameters)}",
+                why="Each operation on a GPU costs some microseconds to launch, whatever its size. With so few weights and samples the card waits for launches; a CPU may well be as fast.",
+                fix="Compare with device='cpu'. To make use of the card: larger batches, several environments or models at once (torch.func.vmap), torch.compile(mode='reduce-overhead') or CUDA graphs.",
+            ),
+            Text(
+                title="{what} 对 GPU 来说工作量很小{count:（约 * 个参数）}",
+                why="GPU 上每个操作无论大小都要花几微秒启动。权重和样本这么少时，显卡一直在等启动，CPU 可能一样快。",
+                fix="用 device='cpu' 对比一下。要用好显卡：加大 batch，同时跑多个环境或模型（torch.func.vmap），torch.compile(mode='reduce-overhead') 或 CUDA graphs。",
+            ),
+        ),
         "run": (
             Text(
                 title="A pass of the loop computes {work} MFLOP in {ops} operations: too little for a GPU to be faster",

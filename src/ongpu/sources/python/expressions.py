@@ -9,6 +9,7 @@ from ongpu.facts.values import (
     ANY,
     CPU,
     CUDA,
+    MANAGED,
     SELF,
     Class,
     Const,
@@ -193,7 +194,7 @@ class Expressions(State):
         """Tells where tensors that lie in different places meet. Scalars may: PyTorch lets a dimensionless CPU tensor take part."""
         parts = [t for t in operands if isinstance(t, Tensor) and not t.scalar]
         places = {t.where for t in parts}
-        if len(places) > 1 and CPU in places and any(may_be_gpu(place) or place == SELF for place in places):
+        if len(places) > 1 and CPU in places and any(may_be_gpu(place) or place in (SELF, MANAGED) for place in places):
             self.event("mix", name, node, args=tuple(parts))
 
     def _compare(self, node: ast.Compare) -> Value:

@@ -118,6 +118,8 @@ class Functions(Calls):
         """Follows the body in the present context."""
         self.done.add(id(function.node))
         self._decorated(function)
+        if frame.kind == "evaluation":  # Lightning runs it without gradients
+            self.at = self.changed(grad=False)
         names = Names(function.scope)
         if frame.alone and frame.me is not None:
             me = frame.me
@@ -205,6 +207,8 @@ class Functions(Calls):
                 self.scope = scope
         if frame.kind == "forward" and isinstance(frame.me, Module):
             return Tensor(SELF, "input", None) if node is None else Unknown(name)
+        if frame.kind in ("step", "evaluation") and isinstance(frame.me, Module) and "batch" in name and "id" not in name:
+            return Tensor(MANAGED, "batch", False)
         if "device" in name.lower():
             return Device("any")
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("cuda"):
