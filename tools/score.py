@@ -45,11 +45,10 @@ class Result:
         return self.want in BENIGN
 
 
-def judge(path: Path) -> Result | None:
-    """One case; None for those with training source, which are a later task's."""
+def judge(path: Path) -> Result:
+    """One case; those with training source are a group of their own."""
     case = yaml.safe_load(path.read_text("utf-8"))
-    if any(item["kind"] == "python_source" for item in case["inputs"]):
-        return None
+    group = "source" if any(item["kind"] == "python_source" for item in case["inputs"]) else path.parent.name
     evidence = []
     for number, item in enumerate(case["inputs"], 1):
         head = f"$ {item['command']}\n" if item.get("command") and item["kind"] not in NAMED else ""
@@ -63,7 +62,7 @@ def judge(path: Path) -> Result | None:
     missing = tuple(str(m) for m in want.get("must_mention") or () if str(m).lower() not in told)
     cause = not slugs if benign else bool(slugs) and slugs[0] in right
     silent = not benign and not slugs
-    return Result(path.stem, path.parent.name, want["cause"], tuple(slugs[:3]), cause, not missing, silent, missing)
+    return Result(path.stem, group, want["cause"], tuple(slugs[:3]), cause, not missing, silent, missing)
 
 
 def figures(results: list[Result]) -> dict[str, float]:
@@ -80,7 +79,7 @@ def figures(results: list[Result]) -> dict[str, float]:
 
 def score(folder: Path) -> list[Result]:
     """All cases of a folder."""
-    return [result for path in sorted(folder.rglob("*.yaml")) if (result := judge(path))]
+    return [judge(path) for path in sorted(folder.rglob("*.yaml"))]
 
 
 def main() -> int:
@@ -99,16 +98,17 @@ def main() -> int:
         groups: dict[str, list[Result]] = defaultdict(list)
         for result in results:
             groups[result.group].append(result)
-            groups["all"].append(result)
+            groups["all"] += [result] if result.group != "source" else []  # as the shared scorer's --source without
             if options.show and not (result.cause and result.mentions):
                 why = f"said {', '.join(result.said) or '-'}" if not result.cause else f"does not mention {result.missing}"
                 print(f"{result.group}/{result.name:45} want {result.want:32} {why}")
         for group, rows in groups.items():
             print(f"{name:8} {group:10} {len(rows):4} cases  " + "  ".join(f"{k} {v:5.1f}" for k, v in figures(rows).items()))
-        for key, floor in floors.get(name, {}).items():
-            if not options.only and figures(results)[key] < floor:
-                print(f"{name}: {key} {figures(results)[key]} is below its floor {floor}")
-                below = True
+        for part, rows in ((name, groups["all"]), (f"{name}-with-source", groups["source"])):
+            for key, floor in floors.get(part, {}).items():
+                if not options.only and figures(rows)[key] < floor:
+                    print(f"{part}: {key} {figures(rows)[key]} is below its floor {floor}")
+                    below = True
     return 1 if below else 0
 
 

@@ -89,6 +89,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--zero-grads", action="store_true", help="keep the gradients as zeros (the default before torch 2.0)")
     parser.add_argument("--clip", type=float, default=0.0)
     parser.add_argument("--loss", choices=("now", "4.48", "4.40"), default="now", help="how that version of transformers took its loss")
+    parser.add_argument(
+        "--keep-outputs", action="store_true", help="the model's outputs stay alive during backward, as in `outputs = model(...)`"
+    )
     parser.add_argument("--old-softmax", action="store_true", help="softmax keeps its input too, as torch before 1.11 did")
     parser.add_argument("--padded", action="store_true", help="a mask with padding, so that attention gets an explicit mask")
     parser.add_argument("--peft", help="a configuration of peft, as JSON")
@@ -163,7 +166,11 @@ def main() -> None:
         for _ in range(args.accumulate):
             batch = batch_of(model, args)
             with torch.autocast("cuda", dtype=autocast, enabled=bool(args.autocast)):
-                loss = loss_of(model, batch, args)
+                if args.keep_outputs:
+                    outputs = model(**batch)
+                    loss = outputs.loss
+                else:
+                    loss = loss_of(model, batch, args)
             scaler.scale(loss / args.accumulate).backward()
         scaler.unscale_(optimizer)
         if args.clip:

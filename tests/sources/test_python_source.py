@@ -89,6 +89,14 @@ def test_where_a_tensor_goes(device: str, where: str) -> None:
         ("m = nn.Linear(1, 1).cuda()\nshow(m(torch.rand(1).cuda()))", CUDA),
         ("def g():\n    for _ in range(3):\n        yield torch.rand(1).cuda()\nfor x in g():\n    show(x)", CUDA),
         ("show(torch.randn(2, **kw))", NOWHERE),
+        ("def f(d=None):\n    if d is None:\n        d = 'cuda'\n    return torch.rand(1, device=d)\nshow(f())", CUDA),
+        ("def f(kind=-1):\n    x = torch.rand(1)\n    if kind == -1:\n        return x\n    return x.cuda()\nshow(f())", CPU),
+        ("USE = True\nx = torch.rand(1)\nif USE:\n    x = x.cuda()\nshow(x)", CUDA),
+        ("show(torch.ones(1).type_as(torch.ones(1).cuda()))", CUDA),
+        ("class N(nn.Module):\n    def forward(self, x):\n        show(x)\nnn.DataParallel(N().cuda())(torch.rand(1))", CUDA),
+        ("import lightning as L\nclass N(L.LightningModule):\n    def training_step(self, batch, i):\n        show(batch[0])", MANAGED),
+        ("from datasets import load_dataset\nfor b in DataLoader(load_dataset('x')['train'].with_format('torch')):\n    show(b)", CPU),
+        ("from datasets import load_dataset\nfor b in DataLoader(load_dataset('x').with_format('torch', device='cuda')):\n    show(b)", NOWHERE),
     ],
 )
 def test_where_it_is_later(text: str, where: str) -> None:
@@ -219,6 +227,23 @@ def test_order_runs_through_calls() -> None:
     assert second.before(third)
     assert [frame.name for frame in first.at.frame.chain()] == ["a", "b", "<script>"]
     assert not first.at.frame.alone
+
+
+def test_in_a_loop_a_flag_may_change() -> None:
+    script = followed("first = True\nfor x in loader:\n    if first:\n        once()\n        first = False\n    m(x).backward()")
+    assert [guard.kind for guard in last(script, "once").at.guards] == ["every"]
+    assert not last(script, "once").hot
+
+
+def test_the_second_optimizer_is_told_from_the_first() -> None:
+    script = followed(
+        "g, d = nn.Linear(1, 1), nn.Linear(1, 1)\na, b = torch.optim.SGD(g.parameters()), torch.optim.SGD(d.parameters())\n"
+        "fake = g(torch.rand(1))\nd(fake.detach()).sum().backward()\nd(fake).sum().backward()"
+    )
+    first, second = (call.receiver for call in script.calls(".backward"))
+    generator, discriminator = script.optimizers
+    assert [generator.updates(first), discriminator.updates(first)] == [False, True]
+    assert [generator.updates(second), discriminator.updates(second)] == [True, True]
 
 
 def test_functions_that_nobody_calls_run_alone() -> None:

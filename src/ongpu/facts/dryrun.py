@@ -71,7 +71,7 @@ class DryRun(Fact):
     @property
     def ran(self) -> bool:
         """Whether the script went on as long as it was wanted."""
-        return self.outcome in ("finished", "stopped")
+        return self.outcome in ("finished", "stopped") or (self.outcome == "timeout" and self.steps >= 2)
 
     @property
     def used_gpu(self) -> bool:
@@ -99,8 +99,8 @@ class DryRun(Fact):
             return f"{what}{f' ({place})' if place else ''}"
         if self.outcome == "error" and error and error.kind == "script":
             return f"it stops with {error.type}: {error.message[:200]}".strip(": ")
-        if self.outcome == "timeout" and self.steps == 0 and not self.backwards:
-            return f"no step ended within the time limit ({self.seconds:.0f} s)"
+        if self.outcome == "timeout" and not self.ran:
+            return f"{self.steps or 'no'} step ended within the time limit ({self.seconds:.0f} s)"
         if self.ran and not self.used_gpu and not self.worked_on_cpu:
             return "no model was run: nothing was computed on the GPU, and nothing heavy on the CPU"
         return None

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from ongpu.lazy import dataclass
 
 if TYPE_CHECKING:
-    from ongpu.facts.program import Event, File, Guard
+    from ongpu.facts.program import Event, Guard
+    from ongpu.facts.source_text import File
 
 # Where a tensor or a module lies.
 CPU = "cpu"
@@ -113,8 +114,8 @@ class Tensor(Value):
         self.scaled = scaled
         self.backwards = backwards
 
-    def line(self, most: int = 200) -> "Iterator[Tensor]":
-        """Itself and the tensors that it was computed from."""
+    def line(self, most: int = 200, gradients: bool = False) -> "Iterator[Tensor]":
+        """Itself and the tensors that it was computed from; gradients: only those that a backward pass from it may reach."""
         todo: list[Value] = [self]
         seen: set[int] = set()
         while todo and len(seen) < most:
@@ -123,15 +124,24 @@ class Tensor(Value):
                 continue
             seen.add(id(value))
             if isinstance(value, Tensor):
+                if gradients and value.graph is False:
+                    continue
                 yield value
                 todo += value.parents
             elif isinstance(value, Items):
                 todo += value.items
 
+    def seed(self) -> "Event | None":
+        """The call of a factory (torch.arange ...) that it was computed from, where nothing else was: it lies where that was told to."""
+        line = [t for t in self.line() if not t.scalar]
+        made = [t for t in line if t.origin == "made"]
+        alone = all(t.origin in ("made", "derived") and t.where == self.where for t in line)
+        return made[0].made if made and alone else None
+
     def modules(self) -> "list[Module]":
-        """The modules whose outputs it was computed from, and those whose parameters: the outermost of each."""
+        """The modules that a backward pass from it reaches, by their outputs or parameters: the outermost of each."""
         found: dict[int, Module] = {}
-        for tensor in self.line():
+        for tensor in self.line(gradients=True):
             caller = tensor.made.receiver if tensor.made is not None and tensor.made.name == "forward" else None
             for module in (caller, *tensor.parents):
                 if isinstance(module, Module):

@@ -21,6 +21,7 @@ class Window:
     every: str
     full: bool
     steps: tuple[Event, ...] = ()  # all steps of the script
+    test: ast.expr | None = None  # the condition of the step
 
     @property
     def flushed(self) -> bool:
@@ -48,7 +49,7 @@ def windows(script: Script) -> Iterator[Window]:
         if guard is None or not mine:
             continue
         every, full = _length(guard)
-        yield Window(loop, step, mine, every, full, steps)
+        yield Window(loop, step, mine, every, full, steps, guard.test)
 
 
 def _scaler(event: Event) -> bool:
@@ -65,6 +66,8 @@ def _length(guard: Guard) -> tuple[str, bool]:
     test = guard.test
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) and _modulo(test.operand) and not guard.negated:
         return ast.unparse(test.operand.right), True  # type: ignore[attr-defined]
+    if test is not None and _modulo(test) and guard.negated:
+        return ast.unparse(test.right), True  # type: ignore[attr-defined]
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and _modulo(test.left):
         plain = isinstance(test.ops[0], (ast.Eq, ast.NotEq)) and isinstance(test.comparators[0], (ast.Constant, ast.BinOp))
         equal = isinstance(test.ops[0], ast.Eq) is not guard.negated

@@ -217,5 +217,5 @@ def _evidence(lines: Sequence[Line], origin: str, command: str | None) -> Eviden
     first = lines[0][0] if lines else 1
     plain = all(number == first + i for i, (number, _) in enumerate(lines))
     text = "\n".join(line for _, line in lines)
-    readers = ("python",) if programs.is_program(text) else ()
+    readers = ("python", "env_vars") if programs.is_program(text) else ()
     return Evidence("pasted", text, origin, command, None, first, () if plain else tuple(n for n, _ in lines), readers)

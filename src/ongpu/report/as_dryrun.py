@@ -132,7 +132,8 @@ def _memory(run: DryRun, lang: str, most: int) -> Iterator[tuple[str, str]]:
         phase = word(f"phase-{peak.phase or 'other'}", lang)
         yield word("set-by", lang), f"{_at(peak.place)}  ({phase})"
     for share in peak.by_line[: most // 2]:
-        yield word("held-by", lang) if share is peak.by_line[0] else "", f"{size(share.bytes)}  {_at(share.place, 44)}"
+        holder = _at(share.place, 44) if share.place else word(f"kind-{share.kind}", lang)
+        yield word("held-by", lang) if share is peak.by_line[0] else "", f"{size(share.bytes)}  {holder}"
     idle = memory.peak_reserved - memory.peak_allocated
     yield word("fragments", lang), word("fragments-told", lang, share=f"{100 * memory.fragmentation:.0f}", idle=size(idle))
     if run.grows:
@@ -147,6 +148,8 @@ def _fit(run: DryRun, lang: str) -> Iterator[tuple[str, str]]:
     fits = not run.ran_out and run.needed <= run.card.total
     yield word("fit", lang), word("fits" if fits else "fits-not", lang, card=run.card.name, left=size(max(0, run.card.total - run.needed)))
     if run.grows:
+        left = max(0, run.memory.capacity - run.memory.peak_reserved) // (run.memory.growth or 1)
+        yield "", word("fits-a-while", lang, steps=left)
         return
     if run.ran_out and run.needed <= run.card.total:  # it stopped there: what it needs was not seen
         return
@@ -223,8 +226,7 @@ def _loader(loader: DataLoader, lang: str) -> tuple[str, str]:
 
 def _accumulation(run: DryRun, lang: str) -> Iterator[tuple[str, str]]:
     accumulation = run.accumulation
-    longest = max((window.backwards for window in accumulation.windows), default=0)
-    if longest <= 1 and not accumulation.dropped:
+    if max((window.backwards for window in accumulation.windows), default=0) <= 1:
         return
     scaled = {True: "scaled", False: "unscaled", None: "scaled-unknown"}[accumulation.scaled]
     sizes = ", ".join(str(window.backwards) for window in accumulation.windows[:12])

@@ -49,6 +49,7 @@ NOTES = {
     "fit": ("fits", "是否放得下"),
     "fits": ("yes: {left} of {card} are left", "放得下：{card} 还剩 {left}"),
     "fits-not": ("NO: {card} is full", "放不下：{card} 显存已满"),
+    "fits-a-while": ("but it grows with every step: full after about {steps} more", "但每步都在增长：约再过 {steps} 步就会占满"),
     "fits-short": ("fits", "放得下"),
     "fits-not-short": ("does not fit", "放不下"),
     "smallest": ("smallest card", "最小可用的卡"),

@@ -37,6 +37,7 @@ _WORDS = {
 }  # fmt: skip
 _BECAUSE = (
     ("nothing in it was recognised", "没有认出任何内容"), ("what the exception means", "这个异常的含义"), ("not found", "不存在"),
+    ("whether it runs and fits", "能否运行、能否放下"), ("the dry run ended without an answer", "试运行没有给出答案就结束了"),
     ("denied", "没有权限"), ("timed out after", "超时："), ("no Python interpreter was found on PATH", "PATH 中找不到 Python 解释器"),
     ("only PyTorch objects are looked at; this one is: ", "只检查 PyTorch 对象；这个属于："),
     ("whether this process sees a GPU; the model is on the CPU", "本进程能否看到 GPU；模型在 CPU 上"),

@@ -12,7 +12,7 @@ import pytest
 from ongpu.probes.dryrun import ranks
 from ongpu.probes.dryrun.allocator import MIB, Settings
 from ongpu.probes.dryrun.assumed import assumed
-from ongpu.probes.dryrun.replay import fits, replay
+from ongpu.probes.dryrun.replay import fits, inherited, replay, through
 from ongpu.probes.dryrun.sandbox import Sandbox
 from ongpu.probes.dryrun.where import Where, told
 
@@ -33,6 +33,22 @@ def test_replay_gives_the_peak_of_a_step() -> None:
     assert fits([weight], events, Settings(), 180 * MIB)
     assert not fits([weight], events, Settings(), 179 * MIB)
     assert replay([weight], events, Settings(), lambda piece: piece.nbytes // 2 if piece is activation else piece.nbytes)[0] == 130 * MIB
+
+
+def test_a_step_leaves_to_the_next_what_it_replaces() -> None:
+    old, new, work = Piece(30 * MIB), Piece(30 * MIB), Piece(50 * MIB)
+    events = [(work, True), (new, True), (old, False), (work, False)]
+    assert inherited(events) == {old: new}
+    # played twice: in the second round `new` is what is freed, so no third one is ever held
+    assert replay([old], events, Settings())[0] == 110 * MIB
+
+
+def test_histories_one_after_the_other() -> None:
+    first, state, second = Piece(100 * MIB), Piece(40 * MIB), Piece(100 * MIB)
+    windows = [[(first, True), (first, False), (state, True)], [(second, True), (second, False)]]
+    # the state was cut out of the first activation's segment, so the second one needs a segment of its own
+    assert through(windows, Settings()) == (140 * MIB, 200 * MIB)
+    assert through(windows, Settings(), lambda piece: 10 * MIB if piece is state else piece.nbytes)[1] == 200 * MIB
 
 
 def call(op: str, line: int = 1, group: int | None = None) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 import pytest
 from asking import linted, slugs
+from parts.programs import HEAD
 
 
 @pytest.mark.parametrize(
@@ -97,3 +98,23 @@ loader = DataLoader(Pictures(), 8)
 )
 def test_neighbours_in_source(text: str) -> None:
     assert "checkpoint-map-location" not in linted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD
+        + """
+import torch.distributed as dist
+import os
+rank = int(os.environ["LOCAL_RANK"])
+torch.cuda.set_device(rank)
+dist.init_process_group("nccl")
+model = Net().cuda(rank)
+model.load_state_dict(torch.load("last.pt"))
+torch.save(model.state_dict(), "last.pt")
+""",
+    ],
+)
+def test_found_in_other_wordings(text: str) -> None:
+    assert "checkpoint-map-location" in linted(text)

@@ -1,5 +1,6 @@
 import pytest
 from asking import linted, slugs
+from parts.programs import HEAD
 
 
 @pytest.mark.parametrize(
@@ -126,3 +127,56 @@ loader = DataLoader(Pictures(), 8)
 )
 def test_neighbours_in_source(text: str) -> None:
     assert "cuda-tensor-in-worker" not in linted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD
+        + """
+class D(Dataset):
+    def __init__(self, xs):
+        self.xs = xs
+    def __len__(self):
+        return len(self.xs)
+    def __getitem__(self, i):
+        return torch.tensor(self.xs[i]).cuda()
+loader = DataLoader(D([1, 2]), batch_size=2, num_workers=4)
+""",
+        HEAD
+        + """
+class D(Dataset):
+    def __getitem__(self, i):
+        x = torch.randn(4)
+        return x.to(device)
+    def __len__(self):
+        return 4
+def main():
+    for x in DataLoader(D(), num_workers=2):
+        pass
+main()
+""",
+        HEAD
+        + """
+def collate(items):
+    xs = torch.stack(items)
+    return xs.to("cuda")
+loader = DataLoader(dataset, 8, num_workers=4, collate_fn=collate)
+""",
+        HEAD
+        + """
+class D(Dataset):
+    def __init__(self):
+        self.x = torch.randn(10, 4)
+    def __len__(self):
+        return 10
+    def __getitem__(self, i):
+        return self._load(i)
+    def _load(self, i):
+        return torch.zeros(4, device="cuda") + i
+loader = DataLoader(D(), 2, num_workers=8, pin_memory=True)
+""",
+    ],
+)
+def test_found_in_other_wordings(text: str) -> None:
+    assert "cuda-tensor-in-worker" in linted(text)

@@ -1,5 +1,6 @@
 import pytest
 from asking import linted, slugs
+from parts.programs import HEAD, TRAINED
 
 
 @pytest.mark.parametrize(
@@ -82,3 +83,88 @@ with torch.no_grad():
 )
 def test_neighbours_in_source(text: str) -> None:
     assert "dataparallel-imbalance" not in linted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TRAINED
+        + """
+model = nn.DataParallel(model)
+for x, y in loader:
+    loss = criterion(model(x.to(device)), y.to(device))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+        TRAINED
+        + """
+net = torch.nn.DataParallel(Net().cuda(), device_ids=[0, 1, 2, 3])
+def train(net):
+    for x, y in tqdm(loader):
+        loss = criterion(net(x.cuda()), y.cuda())
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+train(net)
+""",
+        TRAINED
+        + """
+if torch.cuda.device_count() > 1:
+    model = nn.DataParallel(model)
+for epoch in range(3):
+    for i, (x, y) in enumerate(loader):
+        out = model(x.to(device))
+        loss = criterion(out, y.to(device))
+        loss.backward()
+        optimizer.step()
+""",
+        HEAD
+        + """
+class Trainer:
+    def __init__(self):
+        self.model = nn.DataParallel(Net()).to(device)
+        self.opt = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.loader = DataLoader(dataset, 32, num_workers=2)
+    def fit(self):
+        for x, y in self.loader:
+            self.opt.zero_grad()
+            loss = F.cross_entropy(self.model(x.to(device)), y.to(device))
+            loss.backward()
+            self.opt.step()
+Trainer().fit()
+""",
+        HEAD
+        + """
+def build():
+    net = Net()
+    net = nn.DataParallel(net)
+    return net.to(device)
+def main():
+    net = build()
+    opt = torch.optim.Adam(net.parameters())
+    loader = DataLoader(dataset, 32, num_workers=2)
+    for x, y in loader:
+        opt.zero_grad()
+        F.cross_entropy(net(x.to(device)), y.to(device)).backward()
+        opt.step()
+if __name__ == "__main__":
+    main()
+""",
+        TRAINED
+        + """
+from torch.nn.parallel import DataParallel
+model = DataParallel(model)
+it = iter(loader)
+step = 0
+while step < 1000:
+    x, y = next(it)
+    loss = criterion(model(x.to(device)), y.to(device))
+    loss.backward()
+    optimizer.step()
+    step += 1
+""",
+    ],
+)
+def test_found_in_other_wordings(text: str) -> None:
+    assert "dataparallel-imbalance" in linted(text)

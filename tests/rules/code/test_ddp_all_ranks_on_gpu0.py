@@ -1,6 +1,7 @@
 import pytest
 from asking import linted, slugs
 from parts.dryruns import slugs as run_slugs
+from parts.programs import HEAD
 
 
 @pytest.mark.parametrize(
@@ -106,3 +107,54 @@ model = nn.Linear(4, 2).cuda()
 )
 def test_neighbours_in_source(text: str) -> None:
     assert "ddp-all-ranks-on-gpu0" not in linted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD
+        + """
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+dist.init_process_group("nccl")
+model = DDP(Net().to("cuda"))
+""",
+        HEAD
+        + """
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+def main():
+    dist.init_process_group(backend="nccl")
+    model = Net().cuda()
+    model = DDP(model)
+    for x, y in DataLoader(dataset, 4, num_workers=2):
+        F.cross_entropy(model(x.cuda()), y.cuda()).backward()
+main()
+""",
+        HEAD
+        + """
+import os
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+rank = int(os.environ["RANK"])
+dist.init_process_group("nccl", rank=rank, world_size=int(os.environ["WORLD_SIZE"]))
+dev = torch.device("cuda:0")
+model = DistributedDataParallel(Net().to(dev), device_ids=[0])
+""",
+        HEAD
+        + """
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+class Trainer:
+    def __init__(self):
+        dist.init_process_group("nccl")
+        self.model = DDP(Net().to(device))
+    def fit(self):
+        for x, y in DataLoader(dataset, 4, num_workers=2):
+            F.cross_entropy(self.model(x.to(device)), y.to(device)).backward()
+Trainer().fit()
+""",
+    ],
+)
+def test_found_in_other_wordings(text: str) -> None:
+    assert "ddp-all-ranks-on-gpu0" in linted(text)

@@ -1,5 +1,6 @@
 import pytest
 from asking import linted, slugs
+from parts.programs import HEAD
 
 
 @pytest.mark.parametrize(
@@ -86,3 +87,34 @@ loader = DataLoader([], 2, shuffle=True)
 )
 def test_neighbours_in_source(text: str) -> None:
     assert "default-device-cuda" not in linted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD
+        + """
+torch.set_default_device("cuda")
+loader = DataLoader(dataset, 32, shuffle=True)
+""",
+        HEAD
+        + """
+torch.set_default_device(device)
+def main():
+    loader = DataLoader(dataset, batch_size=32, shuffle=True, num_workers=0)
+main()
+""",
+        HEAD
+        + """
+torch.set_default_tensor_type("torch.cuda.FloatTensor")
+train, val = torch.utils.data.random_split(dataset, [8, 2])
+""",
+        HEAD
+        + """
+torch.set_default_tensor_type(torch.cuda.FloatTensor)
+loader = DataLoader(dataset, 4, True)
+""",
+    ],
+)
+def test_found_in_other_wordings(text: str) -> None:
+    assert "default-device-cuda" in linted(text)

@@ -1,5 +1,6 @@
 import pytest
-from asking import slugs
+from asking import linted, slugs
+from parts.programs import TRAINED
 
 
 @pytest.mark.parametrize(
@@ -28,3 +29,43 @@ def test_found(text: str) -> None:
 )
 def test_neighbours(text: str) -> None:
     assert "device-mismatch" not in slugs(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TRAINED
+        + """
+x, y = next(iter(loader))
+y = y.to(device)
+out = model(x.to(device)).detach().cpu()
+print((out.argmax(1) - y).abs())
+""",
+        TRAINED
+        + """
+for x, y in loader:
+    preds = model(x.to(device)).argmax(1)
+    hits = preds.eq(y)
+""",
+        TRAINED
+        + """
+for x, y in loader:
+    out = model(x.to(device))
+    loss = ((out - y) ** 2).mean()
+    loss.backward()
+""",
+        TRAINED
+        + """
+@torch.no_grad()
+def evaluate():
+    correct = 0
+    for x, y in loader:
+        p = model(x.to(device)).argmax(dim=1)
+        correct += (p == y).sum().item()
+    return correct
+evaluate()
+""",
+    ],
+)
+def test_found_in_other_wordings(text: str) -> None:
+    assert "device-mismatch" in linted(text)

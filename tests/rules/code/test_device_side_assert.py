@@ -1,6 +1,7 @@
 import pytest
-from asking import explain, slugs
+from asking import explain, linted, slugs
 from parts.dryruns import LOSS, error, judged
+from parts.programs import HEAD, TRAINED
 
 
 @pytest.mark.parametrize(
@@ -54,3 +55,67 @@ def test_with_launch_blocking_the_line_is_the_guilty_one() -> None:
     assert finding.fixes == ()
     (finding,) = [f for f in explain(text).findings if f.slug == "device-side-assert"]
     assert "in an unrelated line (loss = criterion(out, labels))" in finding.text("en").why
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD
+        + """
+emb = nn.Embedding(100, 16).to(device)
+ids = torch.randint(0, 1000, (4, 8), device=device)
+print(emb(ids))
+""",
+        HEAD
+        + """
+model = nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 3)).to(device)
+x = torch.randn(8, 20, device=device)
+y = torch.randint(0, 10, (8,), device=device)
+loss = F.cross_entropy(model(x), y)
+loss.backward()
+""",
+        HEAD
+        + """
+class C(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.body = nn.Linear(20, 64)
+        self.head = nn.Linear(64, n)
+    def forward(self, x):
+        return self.head(F.relu(self.body(x)))
+model = C(5).cuda()
+labels = torch.tensor([1, 2, 3, 4, 5]).cuda()
+loss = nn.CrossEntropyLoss()(model(torch.randn(5, 20).cuda()), labels)
+""",
+        HEAD
+        + """
+class P(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.pos = nn.Embedding(128, 16)
+    def forward(self, x):
+        return x + self.pos(torch.arange(256, device=x.device))
+P().to(device)(torch.randn(1, 256, 16, device=device))
+""",
+        """\
+import torch
+from transformers import AutoTokenizer, AutoModelForCausalLM
+tok = AutoTokenizer.from_pretrained("gpt2")
+model = AutoModelForCausalLM.from_pretrained("gpt2").to("cuda")
+tok.add_special_tokens({"additional_special_tokens": ["<user>", "<bot>"]})
+ids = tok("<user> hi", return_tensors="pt").to("cuda")
+model(**ids)
+""",
+        TRAINED
+        + """
+for x, y in loader:
+    y = y.to(device)
+    y[y > 9] = -1
+    loss = F.cross_entropy(model(x.to(device)), y)
+    loss.backward()
+    optimizer.step()
+""",
+    ],
+)
+def test_found_in_other_wordings(text: str) -> None:
+    assert "device-side-assert" in linted(text)

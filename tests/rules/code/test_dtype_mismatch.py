@@ -1,5 +1,6 @@
 import pytest
-from asking import slugs
+from asking import linted, slugs
+from parts.programs import HEAD
 
 
 @pytest.mark.parametrize(
@@ -34,3 +35,55 @@ def test_found(text: str) -> None:
 )
 def test_neighbours(text: str) -> None:
     assert "dtype-mismatch" not in slugs(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD
+        + """
+import numpy as np
+model = Net().to(device)
+x = torch.from_numpy(np.random.rand(8, 64)).to(device)
+model(x)
+""",
+        HEAD
+        + """
+model = Net().half().to(device)
+x = torch.randn(8, 64, device=device)
+model(x)
+""",
+        HEAD
+        + """
+model = nn.Sequential(nn.Linear(64, 2)).to(device)
+x = torch.randn(8, 64, dtype=torch.float64).to(device)
+print(model(x))
+""",
+        HEAD
+        + """
+import numpy as np
+rng = np.random.default_rng(0)
+def main():
+    X = torch.tensor(rng.normal(size=(10, 64)))
+    net = Net().cuda()
+    net(X.cuda())
+main()
+""",
+        HEAD
+        + """
+emb = nn.Embedding(10, 4).to(device)
+ids = torch.zeros(3).to(device)
+emb(ids)
+""",
+        HEAD
+        + """
+import numpy as np
+ds = TensorDataset(torch.from_numpy(np.random.randn(100, 64)), torch.randint(0, 10, (100,)))
+model = Net().to(device)
+for x, y in DataLoader(ds, 10):
+    F.cross_entropy(model(x.to(device)), y.to(device))
+""",
+    ],
+)
+def test_found_in_other_wordings(text: str) -> None:
+    assert "dtype-mismatch" in linted(text)

@@ -2,6 +2,7 @@ import pytest
 from asking import linted, slugs
 from parts.dryruns import LOSS, STEP
 from parts.dryruns import slugs as run_slugs
+from parts.programs import HEAD, TRAINED
 
 
 @pytest.mark.parametrize(
@@ -168,3 +169,75 @@ for i, (x, y) in enumerate(DataLoader([], 2)):
 )
 def test_neighbours_in_source(text: str) -> None:
     assert "grad-accum-tail-dropped" not in linted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TRAINED
+        + """
+for i, (x, y) in enumerate(loader):
+    loss = criterion(model(x.to(device)), y.to(device)) / 4
+    loss.backward()
+    if (i + 1) % 4 == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+""",
+        TRAINED
+        + """
+def train(accum):
+    model.train()
+    for step, batch in enumerate(tqdm(loader), start=1):
+        x, y = batch
+        loss = F.cross_entropy(model(x.to(device)), y.to(device))
+        (loss / accum).backward()
+        if step % accum == 0:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+train(8)
+""",
+        HEAD
+        + """
+class Trainer:
+    def __init__(self, model, every=4):
+        self.model, self.every = model.to(device), every
+        self.opt = torch.optim.SGD(self.model.parameters(), lr=0.1)
+    def fit(self, loader):
+        for i, (x, y) in enumerate(loader):
+            loss = F.cross_entropy(self.model(x.to(device)), y.to(device))
+            loss = loss / self.every
+            loss.backward()
+            if not (i + 1) % self.every:
+                self.opt.step()
+                self.opt.zero_grad()
+Trainer(Net()).fit(DataLoader(dataset, 32, num_workers=2))
+""",
+        TRAINED
+        + """
+scaler = torch.amp.GradScaler("cuda")
+for epoch in range(3):
+    for i, (x, y) in enumerate(loader):
+        with torch.autocast("cuda"):
+            loss = criterion(model(x.to(device)), y.to(device)) / 4
+        scaler.scale(loss).backward()
+        if (i + 1) % 4 == 0:
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+""",
+        TRAINED
+        + """
+config = {"accum": 4}
+for i, (x, y) in enumerate(loader):
+    loss = criterion(model(x.to(device)), y.to(device))
+    loss = loss * (1 / config["accum"])
+    loss.backward()
+    if (i + 1) % config["accum"] != 0:
+        continue
+    optimizer.step()
+    optimizer.zero_grad()
+""",
+    ],
+)
+def test_found_in_other_wordings(text: str) -> None:
+    assert "grad-accum-tail-dropped" in linted(text)

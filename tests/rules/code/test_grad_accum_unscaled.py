@@ -2,6 +2,7 @@ import pytest
 from asking import linted, slugs
 from parts.dryruns import LOSS, STEP
 from parts.dryruns import slugs as run_slugs
+from parts.programs import HEAD, TRAINED
 
 
 @pytest.mark.parametrize(
@@ -168,3 +169,87 @@ for i, (x, y) in enumerate(DataLoader([], 2)):
 )
 def test_neighbours_in_source(text: str) -> None:
     assert "grad-accum-unscaled" not in linted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TRAINED
+        + """
+accum = 8
+for i, (x, y) in enumerate(loader):
+    loss = criterion(model(x.to(device)), y.to(device))
+    loss.backward()
+    if (i + 1) % accum == 0 or i + 1 == len(loader):
+        optimizer.step()
+        optimizer.zero_grad()
+""",
+        TRAINED
+        + """
+def train(args):
+    for epoch in range(args.epochs):
+        for step, batch in enumerate(tqdm(loader), start=1):
+            x, y = (t.to(device) for t in batch)
+            logits = model(x)
+            loss = F.cross_entropy(logits, y)
+            loss.backward()
+            if step % args.accumulation_steps == 0:
+                optimizer.step()
+                optimizer.zero_grad(set_to_none=True)
+""",
+        HEAD
+        + """
+class Trainer:
+    def __init__(self, model, every=4):
+        self.model, self.every = model.to(device), every
+        self.opt = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.loss = nn.MSELoss()
+    def fit(self, loader):
+        for i, (x, y) in enumerate(loader):
+            loss = self.loss(self.model(x.to(device)), y.to(device))
+            loss.backward()
+            if (i + 1) % self.every == 0:
+                self.opt.step()
+                self.opt.zero_grad()
+Trainer(Net()).fit(DataLoader(dataset, 32, num_workers=2))
+""",
+        TRAINED
+        + """
+scaler = torch.amp.GradScaler("cuda")
+ACC = 4
+for i, (x, y) in enumerate(loader):
+    with torch.autocast("cuda"):
+        loss = criterion(model(x.to(device)), y.to(device))
+    scaler.scale(loss).backward()
+    if (i + 1) % ACC == 0:
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+""",
+        TRAINED
+        + """
+config = {"accum": 4}
+n = 0
+for x, y in loader:
+    n += 1
+    loss = F.binary_cross_entropy_with_logits(model(x.to(device)), y.to(device))
+    loss.backward()
+    if n % config["accum"]:
+        continue
+    optimizer.step()
+    optimizer.zero_grad()
+""",
+        TRAINED
+        + """
+for i, (x, y) in enumerate(loader):
+    if i % 4 == 0 and i > 0:
+        optimizer.step()
+        optimizer.zero_grad()
+    loss = (model(x.to(device)) - y.to(device)).pow(2).mean()
+    loss.backward()
+optimizer.step()
+""",
+    ],
+)
+def test_found_in_other_wordings(text: str) -> None:
+    assert "grad-accum-unscaled" in linted(text)

@@ -1,5 +1,6 @@
 import pytest
 from asking import linted, slugs
+from parts.programs import HEAD
 
 
 @pytest.mark.parametrize(
@@ -181,3 +182,79 @@ net(torch.ones(2, 4, device=device))
 )
 def test_neighbours_in_source(text: str) -> None:
     assert "module-not-registered" not in linted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD
+        + """
+class A(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = [nn.Linear(4, 4) for _ in range(3)]
+    def forward(self, x):
+        for l in self.layers:
+            x = l(x)
+        return x
+""",
+        HEAD
+        + """
+class A(nn.Module):
+    def __init__(self, sizes):
+        super().__init__()
+        self.blocks = []
+        for s in sizes:
+            self.blocks.append(nn.Linear(s, s))
+    def forward(self, x):
+        for b in self.blocks:
+            x = b(x)
+        return x
+A([1, 2]).to(device)
+""",
+        HEAD
+        + """
+class A(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.heads = {"a": nn.Linear(4, 2), "b": nn.Linear(4, 3)}
+    def forward(self, x, task):
+        return self.heads[task](x)
+""",
+        HEAD
+        + """
+class A(nn.Module):
+    def __init__(self):
+        super().__init__()
+        convs = []
+        for i in range(3):
+            convs.append(nn.Conv2d(3, 3, 3))
+        self.convs = convs
+    def forward(self, x):
+        return sum(c(x) for c in self.convs)
+""",
+        HEAD
+        + """
+class A(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.pair = (nn.Linear(4, 4), nn.Linear(4, 4))
+    def forward(self, x):
+        a, b = self.pair
+        return b(a(x))
+""",
+        HEAD
+        + """
+import pytorch_lightning as pl
+class Lit(pl.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.experts = [Net() for _ in range(4)]
+    def training_step(self, batch, i):
+        x, y = batch
+        return sum(F.cross_entropy(e(x), y) for e in self.experts)
+""",
+    ],
+)
+def test_found_in_other_wordings(text: str) -> None:
+    assert "module-not-registered" in linted(text)

@@ -1,5 +1,6 @@
 import pytest
 from asking import linted, slugs
+from parts.programs import HEAD, TRAINED
 
 
 @pytest.mark.parametrize(
@@ -96,3 +97,55 @@ print(np.mean(x.tolist()))
 )
 def test_neighbours_in_source(text: str) -> None:
     assert "numpy-on-cuda-tensor" not in linted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TRAINED
+        + """
+x, y = next(iter(loader))
+out = model(x.to(device))
+print(out.detach().numpy())
+""",
+        TRAINED
+        + """
+import numpy as np
+preds = []
+with torch.no_grad():
+    for x, y in loader:
+        preds.append(model(x.to(device)).numpy())
+""",
+        TRAINED
+        + """
+import numpy as np
+@torch.no_grad()
+def predict(x):
+    return np.array(model(x.to(device)))
+print(predict(torch.randn(4, 64)))
+""",
+        HEAD
+        + """
+model = Net().cuda().eval()
+with torch.no_grad():
+    feats = model(torch.randn(2, 64).cuda())
+    feats = feats.squeeze().numpy()
+""",
+        HEAD
+        + """
+class Runner:
+    def __init__(self):
+        self.model = Net().to(device)
+    def predict(self, loader):
+        res = []
+        for x in loader:
+            with torch.inference_mode():
+                p = self.model(x.to(device)).softmax(-1)
+            res.extend(p.argmax(-1).numpy())
+        return res
+Runner().predict(DataLoader(dataset, 4))
+""",
+    ],
+)
+def test_found_in_other_wordings(text: str) -> None:
+    assert "numpy-on-cuda-tensor" in linted(text)

@@ -1,5 +1,6 @@
 import pytest
 from asking import linted, slugs
+from parts.programs import HEAD, TRAINED
 
 
 @pytest.mark.parametrize(
@@ -114,3 +115,113 @@ for x in DataLoader(list(range(9)), 2):
 )
 def test_neighbours_in_source(text: str) -> None:
     assert "oom-eval-with-grad" not in linted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TRAINED
+        + """
+def train():
+    model.train()
+    for x, y in loader:
+        loss = criterion(model(x.to(device)), y.to(device))
+        loss.backward()
+        optimizer.step()
+def evaluate():
+    model.eval()
+    total = 0
+    for x, y in DataLoader(val_set, 32):
+        total += (model(x.to(device)).argmax(1).cpu() == y).sum().item()
+    return total
+train()
+evaluate()
+""",
+        TRAINED
+        + """
+def validate(net, data):
+    net.eval()
+    losses = []
+    for batch in tqdm(data):
+        x, y = batch[0].to(device), batch[1].to(device)
+        losses.append(criterion(net(x), y).item())
+    net.train()
+    return sum(losses) / len(losses)
+for epoch in range(3):
+    for x, y in loader:
+        loss = criterion(model(x.to(device)), y.to(device))
+        loss.backward()
+        optimizer.step()
+    validate(model, DataLoader(val_set, 32))
+""",
+        HEAD
+        + """
+class Trainer:
+    def __init__(self, model, train, val):
+        self.model = model.to(device)
+        self.train_loader, self.val_loader = train, val
+        self.opt = torch.optim.SGD(self.model.parameters(), lr=0.1)
+    def fit(self):
+        self.model.train()
+        for x, y in self.train_loader:
+            self.opt.zero_grad()
+            loss = F.cross_entropy(self.model(x.to(device)), y.to(device))
+            loss.backward()
+            self.opt.step()
+        self.validate()
+    def validate(self):
+        self.model.eval()
+        correct = 0
+        for x, y in self.val_loader:
+            logits = self.model(x.to(device))
+            correct += (logits.argmax(-1) == y.to(device)).sum().item()
+        return correct
+Trainer(Net(), DataLoader(dataset, 32, num_workers=2), DataLoader(val_set, 32)).fit()
+""",
+        TRAINED
+        + """
+for epoch in range(10):
+    model.train()
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(model(x.to(device)), y.to(device)).backward()
+        optimizer.step()
+    model.eval()
+    val_loss = 0.0
+    for x, y in DataLoader(val_set, 64):
+        x, y = x.to(device), y.to(device)
+        val_loss += criterion(model(x), y).item()
+    print(epoch, val_loss)
+""",
+        TRAINED
+        + """
+def step(x, y):
+    optimizer.zero_grad()
+    criterion(model(x), y).backward()
+    optimizer.step()
+for phase in ["train"]:
+    for x, y in loader:
+        step(x.to(device), y.to(device))
+model = model.eval()
+hits = [(model(x.to(device)).argmax(1) == y.to(device)).float().mean().item() for x, y in DataLoader(val_set, 32)]
+it = iter(DataLoader(val_set, 8))
+while True:
+    x, y = next(it)
+    print(model(x.to(device)).argmax(1).tolist())
+""",
+        TRAINED
+        + """
+model.train(True)
+for x, y in loader:
+    loss = criterion(model(x.to(device)), y.to(device))
+    loss.backward()
+    optimizer.step()
+model.train(False)
+preds = []
+for i, (x, _) in enumerate(DataLoader(val_set, 16)):
+    preds += model(x.to(device)).argmax(1).cpu().tolist()
+""",
+    ],
+)
+def test_found_in_other_wordings(text: str) -> None:
+    assert "oom-eval-with-grad" in linted(text)

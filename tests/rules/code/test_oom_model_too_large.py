@@ -1,7 +1,8 @@
 import pytest
-from asking import slugs
+from asking import explain, slugs
 from parts.dryruns import GIB, full
 from parts.dryruns import slugs as run_slugs
+from parts.programs import HEAD
 
 
 @pytest.mark.parametrize(
@@ -40,3 +41,60 @@ def test_a_dry_run_whose_weights_gradients_and_states_fill_the_card() -> None:
 def test_a_dry_run_in_which_adams_states_will_not_fit() -> None:
     """6 GiB of weights need 24 GiB with gradients and two states, though the forward pass ran out first."""
     assert run_slugs(**full("forward", weight=6 * GIB, activation=17 * GIB)) == ["oom-model-too-large"]
+
+
+CARD = "$ nvidia-smi --query-gpu=name,memory.total,memory.used --format=csv\nname, memory.total [MiB], memory.used [MiB]\nNVIDIA A10, 23028 MiB, 4 MiB\n"
+LAYERS = """
+class Wide(nn.Module):
+    def __init__(self, dim=16384, layers=SIZE):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(dim, dim, bias=False) for _ in range(layers))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "rest", "variant"),
+    [
+        (24, "model = Wide().to(device)\n", "source"),
+        (48, "model = Wide().half().cuda()\n", "source"),
+        (
+            8,
+            "model = Wide().to(device)\nopt = torch.optim.AdamW(model.parameters())\n"
+            "for x, y in DataLoader(dataset, 4):\n    model(x.to(device)).sum().backward()\n    opt.step()\n    opt.zero_grad()\n",
+            "source-train",
+        ),
+    ],
+)
+def test_sizes_in_the_source_against_the_card(number: int, rest: str, variant: str) -> None:
+    finding = next(f for f in explain(HEAD + LAYERS.replace("SIZE", str(number)) + rest, CARD).findings if f.slug == "oom-model-too-large")
+    assert finding.variant == variant
+    assert finding.values["card"] == "NVIDIA A10"
+
+
+@pytest.mark.parametrize(
+    ("number", "rest"),
+    [
+        (8, "model = Wide().to(device)\n"),
+        (24, "model = Wide().half().cuda()\n"),
+        (24, "model = Wide()\nmodel(torch.randn(1, 16384))\n"),
+        (24, "from accelerate import Accelerator\nmodel = Accelerator().prepare(Wide())\n"),
+        (24, "import deepspeed\nengine = deepspeed.initialize(model=Wide())\n"),
+        (24, "with torch.device('meta'):\n    model = Wide()\n"),
+    ],
+)
+def test_sizes_that_fit_or_that_others_spread(number: int, rest: str) -> None:
+    assert "oom-model-too-large" not in slugs(HEAD + LAYERS.replace("SIZE", str(number)) + rest, CARD)
+
+
+def test_a_pretrained_model_by_its_name() -> None:
+    text = 'import torch\nfrom transformers import AutoModelForCausalLM\nmodel = AutoModelForCausalLM.from_pretrained("NAME", torch_dtype=torch.float16).to("cuda")\n'
+    assert "oom-model-too-large" in slugs(text.replace("NAME", "meta-llama/Llama-2-70b-hf"), CARD)
+    assert "oom-model-too-large" not in slugs(text.replace("NAME", "meta-llama/Llama-2-7b-hf"), CARD)
+    assert "oom-model-too-large" not in slugs(text.replace("NAME", "gpt2-xl"), CARD)

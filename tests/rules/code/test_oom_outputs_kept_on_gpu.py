@@ -1,5 +1,6 @@
 import pytest
 from asking import linted, slugs
+from parts.programs import HEAD, TRAINED
 
 
 @pytest.mark.parametrize(
@@ -101,3 +102,53 @@ with torch.no_grad():
 )
 def test_neighbours_in_source(text: str) -> None:
     assert "oom-outputs-kept-on-gpu" not in linted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TRAINED
+        + """
+outs = []
+model.eval()
+with torch.no_grad():
+    for x, y in loader:
+        outs.append(model(x.to(device)))
+torch.cat(outs)
+""",
+        TRAINED
+        + """
+@torch.no_grad()
+def predict(model, loader):
+    model.eval()
+    feats, labels = [], []
+    for x, y in tqdm(loader):
+        f = model(x.to(device, non_blocking=True))
+        feats.append(f)
+        labels.append(y)
+    return torch.cat(feats), torch.cat(labels)
+predict(model, loader)
+""",
+        TRAINED
+        + """
+logits = []
+for i, batch in enumerate(loader):
+    with torch.inference_mode():
+        logits.append(model(batch[0].to(device)).softmax(-1))
+""",
+        HEAD
+        + """
+class Eval:
+    def __init__(self):
+        self.model = Net().cuda()
+        self.preds = []
+    def run(self, loader):
+        with torch.no_grad():
+            for x, y in loader:
+                self.preds.append(self.model(x.cuda()))
+Eval().run(DataLoader(dataset, 4))
+""",
+    ],
+)
+def test_found_in_other_wordings(text: str) -> None:
+    assert "oom-outputs-kept-on-gpu" in linted(text)

@@ -1,5 +1,6 @@
 import pytest
 from asking import linted, slugs
+from parts.programs import HEAD
 
 
 @pytest.mark.parametrize(
@@ -98,3 +99,68 @@ model, opt = Accelerator().prepare(model, opt)
 )
 def test_neighbours_in_source(text: str) -> None:
     assert "optimizer-before-move" not in linted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD
+        + """
+model = Net()
+opt = torch.optim.Adagrad(model.parameters(), lr=0.1)
+model.to(device)
+""",
+        HEAD
+        + """
+model = Net()
+opt = torch.optim.Adam(model.parameters())
+ckpt = torch.load("c.pt", map_location="cpu")
+model.load_state_dict(ckpt["model"])
+opt.load_state_dict(ckpt["opt"])
+model.cuda()
+""",
+        HEAD
+        + """
+def main():
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+    state = torch.load("c.pt", map_location="cpu")
+    optimizer.load_state_dict(state["optimizer"])
+    net = net.to(device)
+    for x, y in DataLoader(dataset, 32, num_workers=2):
+        loss = F.cross_entropy(net(x.to(device)), y.to(device))
+        loss.backward()
+        optimizer.step()
+main()
+""",
+        HEAD
+        + """
+class Trainer:
+    def __init__(self):
+        self.model = Net()
+        self.opt = torch.optim.AdamW(self.model.parameters())
+    def resume(self, path):
+        ckpt = torch.load(path, map_location="cpu")
+        self.model.load_state_dict(ckpt["model"])
+        self.opt.load_state_dict(ckpt["opt"])
+    def fit(self):
+        self.model.to("cuda")
+        for x, y in DataLoader(dataset, 32, num_workers=2):
+            loss = F.cross_entropy(self.model(x.to("cuda")), y.to("cuda"))
+            loss.backward()
+            self.opt.step()
+t = Trainer()
+t.resume("c.pt")
+t.fit()
+""",
+        HEAD
+        + """
+from torch.optim import Adagrad
+net = Net()
+opt = Adagrad([{"params": net.fc.parameters()}], lr=0.1)
+net = net.cuda()
+""",
+    ],
+)
+def test_found_in_other_wordings(text: str) -> None:
+    assert "optimizer-before-move" in linted(text)

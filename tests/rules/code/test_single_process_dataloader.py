@@ -2,6 +2,7 @@ import pytest
 from asking import linted, slugs
 from parts.dryruns import CALL
 from parts.dryruns import slugs as run_slugs
+from parts.programs import HEAD
 
 
 @pytest.mark.parametrize(
@@ -185,3 +186,64 @@ for x, y in loader:
 )
 def test_neighbours_in_source(text: str) -> None:
     assert "single-process-dataloader" not in linted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD
+        + """
+from torchvision import datasets, transforms
+ds = datasets.ImageFolder("data", transforms.Compose([transforms.RandomResizedCrop(224), transforms.ToTensor()]))
+loader = DataLoader(ds, batch_size=64, shuffle=True)
+model = Net().to(device)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    loss = F.cross_entropy(model(x.to(device)), y.to(device))
+    loss.backward()
+    opt.step()
+""",
+        HEAD
+        + """
+from PIL import Image
+class D(Dataset):
+    def __init__(self, files):
+        self.files = files
+    def __len__(self):
+        return len(self.files)
+    def __getitem__(self, i):
+        return Image.open(self.files[i]).convert("RGB")
+def main():
+    model = Net().to(device)
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in DataLoader(D(["a"]), 32, num_workers=0):
+        loss = F.cross_entropy(model(x.to(device)), y.to(device))
+        loss.backward()
+        opt.step()
+main()
+""",
+        HEAD
+        + """
+import cv2
+class D(Dataset):
+    def __getitem__(self, i):
+        img = cv2.imread(f"{i}.png")
+        return torch.from_numpy(img), 0
+    def __len__(self):
+        return 9
+class Trainer:
+    def __init__(self):
+        self.model = Net().to(device)
+        self.opt = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.loader = DataLoader(D(), batch_size=4, shuffle=True)
+    def fit(self):
+        for x, y in self.loader:
+            self.opt.zero_grad()
+            F.cross_entropy(self.model(x.to(device)), y.to(device)).backward()
+            self.opt.step()
+Trainer().fit()
+""",
+    ],
+)
+def test_found_in_other_wordings(text: str) -> None:
+    assert "single-process-dataloader" in linted(text)

@@ -1,9 +1,11 @@
 import pytest
-from asking import found, linted, slugs
+from asking import found, lint, linted, slugs
+from ongpu.model import Finding, Severity
 from parts import profiles
 from parts.dryruns import CALL, STEP
 from parts.dryruns import notes as run_notes
 from parts.dryruns import slugs as run_slugs
+from parts.programs import TRAINED
 
 
 @pytest.mark.parametrize(
@@ -164,5 +166,163 @@ for step in range(99):
 def test_neighbours_in_source(text: str) -> None:
     assert "sync-in-hot-loop" not in linted(text)
 
-    def test_waits_for_a_shape_are_a_note(self) -> None:
-        assert run_slugs(syncs=[{"place": CALL, "kind": "mask", "count": 90}]) == []
+
+def test_waits_for_a_shape_are_a_note() -> None:
+    assert run_slugs(syncs=[{"place": CALL, "kind": "mask", "count": 90}]) == []
+
+
+EMPTIES = """\
+import gc, time
+import torch
+from torch import nn
+model = nn.Linear(4, 2).cuda()
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in data:
+    start = time.time()
+    model(x.cuda()).mean().backward()
+    opt.step()
+    torch.cuda.empty_cache()
+    gc.collect()
+    opt.zero_grad()  # keep
+"""
+
+
+def _sync(text: str) -> list[Finding]:
+    return [f for f in lint(text).findings if f.slug == "sync-in-hot-loop"]
+
+
+def test_the_cache_emptied_at_each_step_is_taken_out() -> None:
+    (finding,) = _sync(EMPTIES)
+    assert (finding.variant, finding.weight) == ("empty", Severity.WARNING)
+    lines = EMPTIES.split("\n")
+    kept = EMPTIES
+    for edit in sorted(finding.edits, key=lambda e: -e.line):
+        start = sum(len(x) + 1 for x in lines[: edit.line - 1]) + edit.column
+        end = sum(len(x) + 1 for x in lines[: edit.end_line - 1]) + edit.end_column
+        kept = kept[:start] + edit.text + kept[end:]
+    assert kept == EMPTIES.replace("    torch.cuda.empty_cache()\n    gc.collect()\n", "")
+    assert _sync(kept) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        EMPTIES.replace("    torch.cuda.empty_cache()\n    gc.collect()\n", "    if step % 100 == 0:\n        torch.cuda.empty_cache()\n"),
+        EMPTIES.replace("    torch.cuda.empty_cache()\n    gc.collect()\n", "") + "torch.cuda.empty_cache()\ngc.collect()\n",
+        EMPTIES.replace("    model(x.cuda()).mean().backward()\n", "    try:\n        model(x.cuda()).mean().backward()\n    except torch.cuda.OutOfMemoryError:\n        torch.cuda.empty_cache()\n").replace("    torch.cuda.empty_cache()\n    gc.collect()\n", ""),
+    ],
+)
+def test_the_cache_emptied_seldom(text: str) -> None:
+    assert _sync(text) == []
+
+
+TF = """\
+import tensorflow as tf
+model = tf.keras.Sequential([tf.keras.layers.Dense(10)])
+opt = tf.keras.optimizers.Adam(1e-3)
+
+@tf.function
+def step(x, y):
+    with tf.GradientTape() as tape:
+        loss = loss_fn(y, model(x))
+    grads = tape.gradient(loss, model.trainable_variables)
+    opt.apply_gradients(zip(grads, model.trainable_variables))
+    return loss
+
+for i, (x, y) in enumerate(ds):
+    loss = step(x, y)
+    losses.append(loss.numpy())
+    if i % 100 == 0:
+        print(losses[-1])
+"""
+JAX = """\
+import jax
+import numpy as np
+from functools import partial
+
+@partial(jax.jit, donate_argnums=0)
+def train_step(state, batch):
+    loss, grads = jax.value_and_grad(lambda p: (p * batch).mean())(state.params)
+    return state.apply_gradients(grads=grads), {"loss": loss}
+
+for epoch in range(3):
+    for batch in loader:
+        state, metrics = train_step(state, batch)
+        history.append(float(metrics["loss"]))
+    print(epoch)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "heavy"),
+    [
+        (TF, 15, True),
+        (TF.replace("    if i % 100 == 0:\n        print(losses[-1])\n", ""), 15, False),
+        (TF.replace("@tf.function\n", "").replace("loss.numpy()", "float(loss)"), 14, True),
+        (JAX, 13, False),
+        (JAX.replace("float(metrics[\"loss\"])", "jax.device_get(metrics)"), 13, True),
+        (JAX.replace("float(metrics[\"loss\"])", "np.asarray(metrics['loss'])").replace("    print(epoch)", "        if step % 10 == 0:\n            print(step)"), 13, True),
+        (JAX.replace("        history.append(float(metrics[\"loss\"]))", "        metrics['loss'].block_until_ready()\n        jax.device_get(metrics)"), 13, True),
+    ],
+)
+def test_results_brought_to_the_host_by_tensorflow_and_jax(text: str, line: int, heavy: bool) -> None:
+    (finding,) = _sync(text)
+    assert (finding.variant, finding.refs[0].line, finding.weight > Severity.NOTE) == ("host", line, heavy)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TF.replace("    losses.append(loss.numpy())\n", "").replace("losses[-1]", "loss.numpy()"),
+        TF.replace("losses.append(loss.numpy())", "mean.update_state(loss)"),
+        TF.replace("loss.numpy()", "y.numpy()"),  # labels lie on the host
+        JAX.replace("float(metrics[\"loss\"])", "metrics").replace("print(epoch)", "print(jax.device_get(history))"),
+        JAX.replace("float(metrics[\"loss\"])", "np.asarray(batch)"),
+        JAX.replace("    for batch in loader:\n        state, metrics = train_step(state, batch)\n        history.append(float(metrics[\"loss\"]))\n", "    pass\n"),
+        JAX.replace("        history.append(float(metrics[\"loss\"]))", "        if step % 10 == 0:\n            print(float(metrics['loss']))"),
+        "import jax, time\nf = jax.jit(lambda x: x + 1)\nfor i in range(9):\n    t = time.time()\n    y = f(x)\n    y.block_until_ready()\n    print(time.time() - t)\n",
+    ],
+)
+def test_results_that_stay(text: str) -> None:
+    assert _sync(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TRAINED
+        + """
+for x, y in loader:
+    loss = criterion(model(x.to(device)), y.to(device))
+    loss.backward()
+    optimizer.step()
+    torch.cuda.synchronize()
+""",
+        TRAINED
+        + """
+for i, (x, y) in enumerate(loader):
+    out = model(x.to(device))
+    loss = criterion(out, y.to(device))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    torch.cuda.empty_cache()
+""",
+        TRAINED
+        + """
+for x, y in loader:
+    y = y.to(device)
+    out = model(x.to(device))
+    loss = criterion(out, y)
+    loss.backward()
+    optimizer.step()
+    acc = (out.argmax(1) == y).float().mean().item()
+    norm = sum(p.grad.norm().item() for p in model.parameters())
+    print(loss.item(), acc, norm)
+    top = out.max().item()
+    lowest = out.min().item()
+""",
+    ],
+)
+def test_found_in_other_wordings(text: str) -> None:
+    assert "sync-in-hot-loop" in linted(text)

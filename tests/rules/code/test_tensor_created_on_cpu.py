@@ -1,5 +1,6 @@
 import pytest
 from asking import linted, slugs
+from parts.programs import HEAD
 
 
 @pytest.mark.parametrize(
@@ -196,3 +197,109 @@ net(torch.ones(2, 4))
 )
 def test_neighbours_in_source(text: str) -> None:
     assert "tensor-created-on-cpu" not in linted(text)
+
+
+POSITIONS = """
+import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.places = nn.Embedding(9, 4), nn.Embedding(9, 4)
+    def forward(self, x):
+        places = torch.arange(x.shape[1]%s).unsqueeze(0)
+        return self.words(x) + self.places(places)
+net = Net().cuda()
+net(torch.zeros(2, 3, dtype=torch.long).cuda())
+"""
+
+
+def test_positions_that_an_embedding_is_given() -> None:
+    assert linted(POSITIONS % "") == ["tensor-created-on-cpu"]
+    assert linted(POSITIONS % ", device=x.device") == []
+    assert linted((POSITIONS % "").replace("Net().cuda()", "Net()").replace(".long).cuda()", ".long)")) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD
+        + """
+class Pos(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.emb = nn.Embedding(512, 64)
+    def forward(self, x):
+        pos = torch.arange(x.size(1))
+        return x + self.emb.weight[: x.size(1)] + pos.float().unsqueeze(-1)
+model = Pos().to(device)
+for x, y in DataLoader(dataset, 32):
+    model(x.to(device))
+""",
+        HEAD
+        + """
+class Noise(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+    def forward(self, x):
+        return self.fc(x) + 0.1 * torch.randn(x.shape)
+net = Noise().cuda()
+for x, _ in DataLoader(dataset, 8):
+    net(x.cuda())
+""",
+        HEAD
+        + """
+class Norm(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 4)
+        self.mean = torch.tensor([0.485, 0.456, 0.406])
+        self.std = torch.tensor([0.229, 0.224, 0.225])
+    def forward(self, x):
+        return self.fc((x - self.mean) / self.std)
+model = Norm().to("cuda")
+x = torch.randn(4, 3, device="cuda")
+model(x)
+""",
+        HEAD
+        + """
+class Mask(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.q = nn.Linear(8, 8)
+        self.mask = torch.tril(torch.ones(n, n))
+    def forward(self, x):
+        a = self.q(x) @ x.transpose(1, 2)
+        return a.masked_fill(self.mask == 0, -1e9)
+model = Mask(16).to(device)
+def run(loader):
+    for x, y in loader:
+        print(model(x.to(device)).shape)
+run(DataLoader(dataset, 4))
+""",
+        HEAD
+        + """
+class Cat(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(8, 4)
+    def forward(self, x):
+        pad = torch.zeros(x.size(0), 4)
+        return self.fc(torch.cat([x, pad], dim=1))
+model = Cat().to(device)
+for x, y in DataLoader(dataset, 4):
+    model(x.to(device))
+""",
+        HEAD
+        + """
+model = Net().to(device)
+for x, y in DataLoader(dataset, 4, num_workers=2):
+    x = x.to(device)
+    noise = torch.randn(x.size(0), 64)
+    out = model(x + noise)
+""",
+    ],
+)
+def test_found_in_other_wordings(text: str) -> None:
+    assert "tensor-created-on-cpu" in linted(text)

@@ -49,3 +49,20 @@ def test_a_dry_run_with_hardly_any_work_is_a_note() -> None:
     devices = answer()["devices"]
     assert run_notes(devices={**devices, "flop": {"cuda": 3e6}}) == ["workload-too-small"]
     assert run_notes() == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TRAINED + "for x, y in loader:\n    criterion(model(x.to(device)), y.to(device)).backward()\n    optimizer.step()\n",
+        "from stable_baselines3 import PPO\nmodel = PPO('MlpPolicy', env, device='cuda')\nmodel.learn(1000)\n",
+    ],
+)
+def test_a_tiny_network_in_the_source_is_a_note(text: str) -> None:
+    assert "workload-too-small" in [f.slug for f in lint(text).findings]
+    assert linted(text) == []
+
+
+def test_a_larger_one_is_not() -> None:
+    text = TRAINED.replace("d=64", "d=4096") + "for x, y in loader:\n    criterion(model(x.to(device)), y.to(device)).backward()\n    optimizer.step()\n"
+    assert "workload-too-small" not in [f.slug for f in lint(text).findings]

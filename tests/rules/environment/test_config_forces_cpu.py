@@ -1,6 +1,7 @@
 # ruff: noqa: E501  printed lines stand in one piece
 import pytest
-from asking import explain, linted, slugs
+from asking import explain, lint, linted, slugs
+from ongpu.model import Severity
 
 
 @pytest.mark.parametrize(
@@ -119,3 +120,47 @@ def test_other_reasons_for_no_layers(log: str) -> None:
 
 def test_the_name_of_a_cdi_device_is_no_setting() -> None:
     assert "config-forces-cpu" not in slugs("Error: setting up CDI devices: unresolvable CDI devices nvidia.com/gpu=0")
+
+
+KERAS = "import tensorflow as tf\nmodel = tf.keras.Sequential([tf.keras.layers.Dense(1)])\nmodel.compile('adam', 'mse')\n"
+STEP = "def train_step(p, x):\n    g = jax.grad(loss)(p, x)\n    return p - g\nfor x in data:\n    p = train_step(p, x)\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (KERAS + "with tf.device('/CPU:0'):\n    model.fit(x, y)\n", 4),
+        (KERAS + "with tf.device('cpu'):\n    for x, y in ds:\n        with tf.GradientTape() as tape:\n            loss = f(model(x), y)\n        opt.apply_gradients(zip(tape.gradient(loss, v), v))\n", 4),
+        (KERAS + "def train():\n    model.fit(x, y)\nwith tf.device('/device:CPU:0'):\n    train()\n", 6),
+        ("import tensorflow as tf\ntf.config.set_visible_devices([], 'GPU')\n" + KERAS + "model.fit(x, y)\n", 2),
+        ("import tensorflow as tf\ntf.config.experimental.set_visible_devices(devices=[], device_type='GPU')\n" + KERAS + "model.train_on_batch(x, y)\n", 2),
+        ("import jax\njax.config.update('jax_platform_name', 'cpu')\n" + STEP, 2),
+        ("import jax\njax.config.update('jax_platforms', 'cpu')\n" + STEP, 2),
+        ("import os\nos.environ['JAX_PLATFORMS'] = 'cpu'\nimport jax\n" + STEP, 2),
+    ],
+)
+def test_frameworks_told_to_use_the_cpu(text: str, line: int) -> None:
+    report = lint(text)
+    assert [(f.slug, f.variant, f.refs[0].line) for f in report.findings if f.weight > Severity.NOTE] == [("config-forces-cpu", "framework", line)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        KERAS + "with tf.device('/CPU:0'):\n    ds = tf.data.Dataset.from_tensor_slices(x).batch(4)\nmodel.fit(ds)\n",
+        KERAS + "with tf.device('/CPU:0'):\n    model.fit(x, y)\nwith tf.device('/GPU:0'):\n    model.fit(x, y)\n",
+        KERAS + "with tf.device(args.device):\n    model.fit(x, y)\n",
+        KERAS + "with tf.device('/GPU:0' if gpus else '/CPU:0'):\n    model.fit(x, y)\n",
+        "import jax\nimport tensorflow as tf\ntf.config.set_visible_devices([], 'GPU')\n" + STEP,
+        "import torch\nimport tensorflow as tf\ntf.config.set_visible_devices([], 'GPU')\nmodel.fit(x)\n",
+        "import tensorflow as tf\ngpus = tf.config.list_physical_devices('GPU')\ntf.config.set_visible_devices(gpus[0], 'GPU')\n" + KERAS + "model.fit(x)\n",
+        "import tensorflow as tf\nif args.cpu:\n    tf.config.set_visible_devices([], 'GPU')\n" + KERAS + "model.fit(x)\n",
+        "import tensorflow as tf\ntf.config.set_visible_devices([], 'GPU')\nds = tf.data.TFRecordDataset('x')\n",
+        "import jax\njax.config.update('jax_enable_x64', True)\n" + STEP,
+        "import jax\nif args.cpu:\n    jax.config.update('jax_platform_name', 'cpu')\n" + STEP,
+        "import os\nos.environ['JAX_PLATFORMS'] = 'cuda'\nimport jax\n" + STEP,
+        "import jax\njax.config.update('jax_platform_name', 'cpu')\nprint(jax.numpy.ones(3))\n",
+    ],
+)
+def test_frameworks_that_may_use_the_gpu(text: str) -> None:
+    assert "config-forces-cpu" not in linted(text)

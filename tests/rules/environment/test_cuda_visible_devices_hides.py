@@ -1,5 +1,5 @@
 import pytest
-from asking import slugs
+from asking import linted, slugs
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,76 @@ def test_is_it(texts: tuple[str, ...]) -> None:
 )
 def test_is_not_it(texts: tuple[str, ...]) -> None:
     assert "cuda-visible-devices-hides" not in slugs(*texts)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """\
+import os
+os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+import torch
+model = torch.nn.Linear(4, 2).cuda()
+""",
+        """\
+import os
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+import torch
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = torch.nn.Linear(4, 2).to(device)
+""",
+        """\
+import os
+import torch
+os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # debug
+def main():
+    x = torch.zeros(4).to("cuda")
+main()
+""",
+        """\
+import os
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+import torch
+class T:
+    def __init__(self):
+        self.m = torch.nn.Linear(2, 2).to("cuda:0")
+T()
+""",
+        """\
+import os
+os.putenv("CUDA_VISIBLE_DEVICES", "-1")
+import torch
+net = torch.nn.Linear(2, 2)
+net = net.cuda()
+""",
+    ],
+)
+def test_found_in_other_wordings(text: str) -> None:
+    assert "cuda-visible-devices-hides" in linted(text)
+
+
+FIT = "import tensorflow as tf\nmodel = tf.keras.Sequential([tf.keras.layers.Dense(1)])\nmodel.fit(x, y)\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'import os\nos.environ["CUDA_VISIBLE_DEVICES"] = "-1"\n' + FIT,
+        "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = ''\nimport jax\ng = jax.grad(f)(p)\n",
+    ],
+)
+def test_training_with_tensorflow_or_jax_is_hidden_too(text: str) -> None:
+    assert linted(text) == ["cuda-visible-devices-hides"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'import os\nos.environ["CUDA_VISIBLE_DEVICES"] = "0"\n' + FIT,
+        'import os\nif args.cpu:\n    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"\n' + FIT,
+        'import os\nos.environ["CUDA_VISIBLE_DEVICES"] = "-1"\nimport tensorflow as tf\nprint(tf.constant(1))\n',
+        'import os\nos.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"\n' + FIT,
+    ],
+)
+def test_training_with_tensorflow_that_sees_the_gpu(text: str) -> None:
+    assert linted(text) == []

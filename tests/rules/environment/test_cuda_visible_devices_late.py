@@ -100,3 +100,45 @@ def worker(i):
 )
 def test_neighbours_in_source(text: str) -> None:
     assert "cuda-visible-devices-late" not in linted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """\
+import os
+import torch
+print(torch.cuda.is_available())
+os.environ["CUDA_VISIBLE_DEVICES"] = "1"
+x = torch.zeros(3).cuda()
+""",
+        """\
+import os, torch
+n = torch.cuda.device_count()
+os.environ["CUDA_VISIBLE_DEVICES"] = str(n - 1)
+torch.zeros(3, device="cuda")
+""",
+        """\
+import os
+import tensorflow as tf
+print(tf.config.list_physical_devices("GPU"))
+os.environ["CUDA_VISIBLE_DEVICES"] = "0"
+""",
+        """\
+import os
+import torch
+model = torch.nn.Linear(2, 2).cuda()
+def pick():
+    os.environ["CUDA_VISIBLE_DEVICES"] = "2"
+pick()
+""",
+        """\
+import os
+import torch
+torch.cuda.set_device(0)
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "3")
+""",
+    ],
+)
+def test_found_in_other_wordings(text: str) -> None:
+    assert "cuda-visible-devices-late" in linted(text)

@@ -2,6 +2,7 @@ import pytest
 from asking import linted, slugs
 from parts.dryruns import CALL
 from parts.dryruns import slugs as run_slugs
+from parts.programs import HEAD
 
 
 @pytest.mark.parametrize(
@@ -116,3 +117,32 @@ multiprocessing.Process(target=work, args=(1,)).start()
 )
 def test_neighbours_in_source(text: str) -> None:
     assert "fork-after-cuda-init" not in linted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD
+        + """
+import multiprocessing as mp
+def work(q):
+    print(torch.zeros(3, device="cuda"))
+x = torch.zeros(4).cuda()
+p = mp.Process(target=work, args=(None,))
+p.start()
+""",
+        HEAD
+        + """
+import torch.multiprocessing as mp
+def work(model, i):
+    model(torch.randn(2, 64).cuda())
+if __name__ == "__main__":
+    model = Net().cuda()
+    ps = [mp.Process(target=work, args=(model, i)) for i in range(4)]
+    for p in ps:
+        p.start()
+""",
+    ],
+)
+def test_found_in_other_wordings(text: str) -> None:
+    assert "fork-after-cuda-init" in linted(text)

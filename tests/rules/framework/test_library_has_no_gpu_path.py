@@ -1,5 +1,5 @@
 import pytest
-from asking import slugs
+from asking import linted, slugs
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,52 @@ def test_is_it(texts: tuple[str, ...]) -> None:
 )
 def test_is_not_it(texts: tuple[str, ...]) -> None:
     assert "library-has-no-gpu-path" not in slugs(*texts)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """\
+import torch
+from sklearn.ensemble import RandomForestClassifier
+device = "cuda" if torch.cuda.is_available() else "cpu"
+clf = RandomForestClassifier(n_estimators=500)
+clf.fit(X, y)
+""",
+        """\
+import torch
+import xgboost as xgb
+print("cuda", torch.cuda.is_available())
+model = xgb.XGBClassifier(n_estimators=1000, max_depth=8)
+model.fit(X, y)
+""",
+        """\
+import torch, lightgbm as lgb
+assert torch.cuda.is_available()
+params = {"objective": "binary", "num_leaves": 255}
+booster = lgb.train(params, data)
+""",
+        """\
+import torch
+from sklearn.manifold import TSNE
+device = torch.device("cuda")
+def main():
+    emb = TSNE(n_components=2).fit_transform(X)
+main()
+""",
+        """\
+import torch
+from sklearn.model_selection import GridSearchCV
+from sklearn.svm import SVC
+class T:
+    def __init__(self):
+        self.device = torch.device("cuda:0")
+        self.model = GridSearchCV(SVC(), {"C": [1, 10]})
+    def run(self, x, y):
+        self.model.fit(x, y)
+T().run(a, b)
+""",
+    ],
+)
+def test_found_in_other_wordings(text: str) -> None:
+    assert "library-has-no-gpu-path" in linted(text)

@@ -70,14 +70,15 @@ own innermost line (not in site-packages, not ours). Sizes are bytes, lists are 
                       "seconds": spent waiting for it, "per_epoch": batches, "set_epoch": bool}]
     accumulation    {"windows": [{"backwards": n, "scaled": bool | null (null: cannot tell), "step_place", "backward_place",
                       "zeroed": bool}], "every": backwards per step | null, "dropped": backwards never followed by a step at the
-                      end of the run (null when it was stopped in between), "loader_batches": n, "scaled": bool | null}
+                      end of the run (null when it did not end by itself, or never stepped), "loader_batches": n, "scaled": bool | null}
     indices         [{"place", "op", "low", "high", "allowed": [low, high], "count"}]   values outside what is allowed
     forked          [{"place", "what"}]                            CUDA used in a forked process
     assumptions     [{"place", "what": "item" | "bool" | "shape" | "cpu" | "tolist" | "print" | "compare", "value": JSON, "count",
                       "branched": bool (the script compared it)}]
     unsupported     [{"op", "place", "why", "count", "went_on": bool}]
     notes           [{"note": slug-like word, "text": English, "place", "count"}]: compile-skipped, save-redirected, cpu-only,
-                    gpu-never-used, attention-kernel, sandbox-refused, deletion-skipped, ranks-not-run, comm-hook-skipped, time-not-simulated
+                    gpu-never-used, attention-kernel, sandbox-refused, deletion-skipped, ranks-not-run,
+                    comm-hook-skipped, time-not-simulated, visible-devices
     calls           {"empty_cache": n, "synchronize": n, "set_device": [..], "autocast_dtypes": [..], "compile": n,
                      "grad_scaler": {"created", "steps", "updates", "unscales"}, "save": n, "load": n,
                      "process_group": {"backend", "rank", "world_size"}}   only what was called

@@ -191,12 +191,12 @@ def devices_of(mode: Mode, watch: Any) -> Dict[str, Any]:
     )  # fmt: skip
 
 
-def accumulation_of(mode: Mode, watch: Any, loaders: Any) -> Dict[str, Any]:
+def accumulation_of(mode: Mode, watch: Any, outcome: str) -> Dict[str, Any]:
     """Gradient accumulation as it ran."""
     windows = [dict(w, step_place=told(w["step_place"]), backward_place=told(w["backward_place"])) for w in watch.windows[:20]]
     counts = {w["backwards"] for w in watch.windows}
     scaled = {w["scaled"] for w in watch.windows if w["scaled"] is not None}
-    ended = mode.world.stopped_by is None
+    ended = outcome == "finished" and bool(watch.windows)
     return {
         "windows": windows, "every": max(counts) if counts else None, "dropped": len(watch.window) if ended else None,
         "loader_batches": mode.world.batches, "scaled": None if not scaled else scaled == {True},
@@ -232,7 +232,7 @@ def answer(mode: Mode, watch: Any, loaders: Any, outcome: str, error: Optional[D
         "card": dict(world.card), "steps": world.steps, "batches": world.batches, "backwards": world.backwards,
         "batch_size": world.batch_size, "devices": devices_of(mode, watch), "memory": memory, "syncs": rows("syncs"),
         "copies": rows("copies", "bytes"), "loaders": kept,
-        "accumulation": accumulation_of(mode, watch, loaders), "indices": rows("indices"), "forked": rows("forked"),
+        "accumulation": accumulation_of(mode, watch, outcome), "indices": rows("indices"), "forked": rows("forked"),
         "assumptions": rows("assumptions"), "unsupported": rows("unsupported"), "notes": rows("notes"), "files": rows("files"),
         "calls": {k: [str(v).replace("torch.", "") for v in c] if isinstance(c, list) else c for k, c in world.calls.items()},
         "batch": None, "savings": [], "ranks": None, "mismatches": [], "pid": os.getpid(),

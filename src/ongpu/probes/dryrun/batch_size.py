@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Dict, List, Optional
+from collections import deque
+from typing import Any, Callable, Deque, Dict, Optional, Tuple
 
 import torch
 
 from .ledger import Step
 from .loaders import rows_of
-from .replay import replay
+from .replay import replay, role, through
 
 MOST_STEPS = 6
+MOST_TIMES = 4096  # times the batch as run: beyond that a search says nothing
+MOST_EVENTS = 40000  # of a step: beyond that a replay takes too long to search by, and a straight line must do
 REAL_COPY = 64 << 20  # bytes up to which a resized tensor is really made; larger ones repeat one row without memory
 
 
@@ -61,7 +64,7 @@ class BatchFinder:
         self.skip = 0
         self.lag = 0
         self.traced: Dict[int, Dict[str, Any]] = {}
-        self.factor = 1.0
+        self.steps: Dict[int, Step] = {}
         self.done = False
 
     def install(self) -> None:
@@ -97,69 +100,93 @@ class BatchFinder:
             if self.as_run is None:
                 self._finish()
             return  # the first step makes the optimizer's state
-        if self.skip:
-            self.skip -= 1
-        else:
+        kept = not self.skip
+        if kept:
             self._keep(ledger.last_step, ledger)
-        if self.seen >= MOST_STEPS or self.world.late():
+        else:
+            self.skip -= 1
+        if self.seen >= MOST_STEPS + self.lag or self.world.late():
             self._finish()
-        elif not self.skip:
+        elif kept:
             self._next()
 
     def _keep(self, step: Optional[Step], ledger: Any) -> None:
         if step is None or self.now is None:
             return
-        allocated, reserved = replay(step.before, step.events, self.world.settings)
-        if not self.traced:
-            self.factor = max(1.0, ledger.memory.peak_reserved / reserved) if reserved else 1.0
-        reserved = int(reserved * self.factor)
+        self.steps[self.now] = step
+        allocated, reserved = ledger.peak, ledger.memory.peak_reserved  # the first size: the run itself, from its start
+        if self.traced:
+            sizes = self._sizes(self.now)
+            allocated, reserved = replay(step.before, step.events, self.world.settings)
+            if sizes is not None:
+                allocated, reserved = self._whole(sizes(self.now))
         self.traced[self.now] = {
             "batch": self.now, "peak_allocated": allocated, "peak_reserved": reserved, "fits": reserved <= self.world.capacity,
         }  # fmt: skip
+
+    def _sizes(self, other: int) -> Optional[Callable[[int], Callable[[Any], int]]]:
+        """The size of each tensor of the run for any batch, by the step as run and the step of another size."""
+        first = self.world.cards[0].first_step
+        if first is None or first.before or self.as_run not in self.steps or other == self.as_run:
+            return None
+        return growing(first, self.steps[self.as_run], self.steps[other], self.as_run, other)
+
+    def _whole(self, size: Callable[[Any], int]) -> Tuple[int, int]:
+        first = self.world.cards[0].first_step
+        return through([first.events, self.steps[self.as_run or 0].events], self.world.settings, size)
 
     def _next(self) -> None:
         self.freeze()
         wanted = self.guess()
         if wanted is None or wanted in self.traced:
-            above = max((b for b, row in self.traced.items() if row["fits"]), default=0) + 1
-            if above <= 1 or above in self.traced or wanted is None:
-                self._finish()
-                return
-            wanted = above
-            if self.traced.get(wanted - 1, {}).get("fits") and self._slack(wanted) > 0:
-                self._finish()
-                return
+            self._finish()
+            return
         self.now = wanted
         self.skip = self.lag
 
-    def _slack(self, batch: int) -> float:
-        """Bytes that the model says are missing for that batch (above 0: it does not fit)."""
-        fit = self.model()
-        return 0.0 if fit is None else fit[0] + fit[1] * batch - self.world.capacity
-
-    def model(self) -> Any:
-        """(bytes at batch 0, bytes of reserved memory for each sample) by the two traced sizes nearest to the limit."""
-        rows = sorted(self.traced.values(), key=lambda r: abs(r["peak_reserved"] - self.world.capacity))[:2]
-        if len(rows) < 2 or rows[0]["batch"] == rows[1]["batch"]:
-            return None
-        slope = (rows[0]["peak_reserved"] - rows[1]["peak_reserved"]) / (rows[0]["batch"] - rows[1]["batch"])
-        return rows[0]["peak_reserved"] - slope * rows[0]["batch"], slope
-
     def guess(self) -> Optional[int]:
-        """The next size to trace."""
+        """The next size to trace: twice the first one, or half of it, then the largest that should fit."""
         if self.as_run is None:
             return None
         if len(self.traced) == 1:
-            row = self.traced[self.as_run]
-            return self.as_run * 2 if row["fits"] else max(1, self.as_run // 2)
-        fit = self.model()
-        if fit is None:
+            return self.as_run * 2 if self.traced[self.as_run]["fits"] or self.as_run < 2 else self.as_run // 2
+        return self.predicted()
+
+    def predicted(self) -> Optional[int]:
+        """The largest batch whose step, with every tensor's size worked out for it, passes through the allocator; 0: none."""
+        needs = self.needs()
+        if needs is None:
             return None
-        if fit[1] <= 0:  # other things than the batch set the peak so far
-            top = max(self.traced)
-            return min(top * 64, self.as_run * 4096) if self.traced[top]["fits"] else None
-        best = math.floor((self.world.capacity - fit[0]) / fit[1])
-        return int(min(max(1, best), self.as_run * 4096))
+        good = max((b for b, row in self.traced.items() if row["fits"]), default=0)
+        bad = min((b for b, row in self.traced.items() if not row["fits"] and b > good), default=None)
+        top = (self.as_run or 1) * MOST_TIMES
+        low = good
+        high = bad if bad is not None else max(2, 2 * max(self.traced))
+        while bad is None and high < top and needs(high) <= self.world.capacity:
+            low, high = high, high * 2
+        while high - low > 1:
+            middle = (low + high) // 2
+            if needs(middle) <= self.world.capacity:
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def needs(self) -> Optional[Callable[[int], float]]:
+        """Bytes of reserved memory as a function of the batch, by the traced sizes nearest to the limit."""
+        others = sorted((b for b in self.traced if b != self.as_run), key=self._from_limit)
+        if not others:
+            return None
+        sizes = self._sizes(others[0])
+        if sizes is not None and len(self.steps[others[0]].events) <= MOST_EVENTS:
+            return lambda batch: self._whole(sizes(batch))[1]
+        small, large = sorted(sorted(self.traced, key=self._from_limit)[:2])
+        first, last = self.traced[small]["peak_reserved"], self.traced[large]["peak_reserved"]
+        slope = (last - first) / (large - small)
+        return lambda batch: last + slope * (batch - large)
+
+    def _from_limit(self, batch: int) -> int:
+        return abs(int(self.traced[batch]["peak_reserved"]) - int(self.world.capacity))
 
     def _finish(self) -> None:
         self.done = True
@@ -171,24 +198,43 @@ class BatchFinder:
             why = "no batch came from a DataLoader" if self.as_run is None else "too few optimizer steps were seen"
             return {"as_run": self.as_run, "largest": None, "traced": list(self.traced.values()), "reserved_per_sample": None,
                     "reserved_fixed": None, "verified": False, "bounded": False, "by": None, "why": why, "accumulate": None}  # fmt: skip
-        good = [b for b, row in self.traced.items() if row["fits"]]
-        largest = max(good) if good else 0
-        ends = sorted(self.traced.values(), key=lambda r: int(r["batch"]))
-        slope = (ends[-1]["peak_reserved"] - ends[0]["peak_reserved"]) / (ends[-1]["batch"] - ends[0]["batch"])
-        fixed = ends[0]["peak_reserved"] - slope * ends[0]["batch"]
-        fit = self.model()
-        verified = bool(good)
-        if fit is not None and fit[1] > 0:
-            modelled = math.floor((self.world.capacity - fit[0]) / fit[1])
-            failed = min((b for b, row in self.traced.items() if not row["fits"]), default=None)
-            modelled = modelled if failed is None else min(modelled, failed - 1)
-            if modelled > largest * 1.02 + 1 or (not good and modelled >= 1):
-                largest, verified = modelled, False
-        bounded = any(not row["fits"] for row in self.traced.values()) or (fit is not None and fit[1] > 0 and largest >= 1)
+        rows = [self.traced[b] for b in sorted(self.traced)]
+        slope = (rows[-1]["peak_reserved"] - rows[0]["peak_reserved"]) / (rows[-1]["batch"] - rows[0]["batch"])
+        largest = max((int(row["batch"]) for row in rows if row["fits"]), default=0)
+        should = self.predicted()
+        bounded = should is not None and should < self.as_run * MOST_TIMES
+        verified = bool(largest)
+        if should is not None and should > largest:
+            largest, verified = should, False
         accumulate = 1 if largest >= self.as_run else (math.ceil(self.as_run / largest) if largest else None)
-        rows: List[Dict[str, Any]] = [self.traced[b] for b in sorted(self.traced)]
         return {
             "as_run": self.as_run, "largest": largest, "traced": rows, "reserved_per_sample": round(slope),
-            "reserved_fixed": round(fixed), "verified": verified, "bounded": bounded, "by": "loader",
-            "why": None, "accumulate": accumulate,
+            "reserved_fixed": round(rows[0]["peak_reserved"] - slope * rows[0]["batch"]), "verified": verified, "bounded": bounded,
+            "by": "loader", "why": None, "accumulate": accumulate,
         }  # fmt: skip
+
+
+def growing(start: Step, step: Step, other: Step, rows: int, rows_other: int) -> Optional[Callable[[int], Callable[[Any], int]]]:
+    """How each tensor grows with the batch: from one step at two sizes, and for the first step of the run from the tensors of the
+    same line, operator and size; None where the two steps did not run alike. `step` is the one that follows `start`."""
+    if len(step.events) != len(other.events) or any(a[1] != b[1] or a[0].op != b[0].op for a, b in zip(step.events, other.events)):
+        return None
+    slopes: Dict[Any, float] = {}
+    by_role: Dict[Any, Deque[float]] = {}
+    for (mine, born), (theirs, _) in zip(step.events, other.events):
+        if born:
+            slopes[mine] = (theirs.nbytes - mine.nbytes) / (rows_other - rows)
+            by_role.setdefault((role(mine), mine.nbytes), deque()).append(slopes[mine])
+    for record, born in start.events:
+        queue = by_role.get((role(record), record.nbytes))
+        if born and queue:
+            slopes[record] = queue.popleft()
+
+    def at(batch: int) -> Callable[[Any], int]:
+        def size(record: Any) -> int:
+            grown: int = max(0, round(record.nbytes + slopes.get(record, 0.0) * (batch - rows)))
+            return grown
+
+        return size
+
+    return at

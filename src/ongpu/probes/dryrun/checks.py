@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import Any, Dict, Tuple
 
 import torch
 from torch import Tensor
@@ -11,6 +11,7 @@ from . import pretend
 from .dependent import note_range
 from .mode import Mode
 from .operation import Operation
+from .views import strided
 
 aten = torch.ops.aten
 
@@ -75,4 +76,22 @@ def convolution(mode: Mode, operation: Operation, args: Any, kwargs: Dict[str, A
             raise RuntimeError("Input type (%s) and weight type (%s) should be the same" % (type_name(source), type_name(weight)))
         if bias is not None and bias.dtype is not source.dtype:
             raise RuntimeError("Input type (%s) and bias type (%s) should be the same" % (type_name(source), type_name(bias)))
+        if (bias is None or pretend.is_pretend(bias)) and (_channels_last(source) or _channels_last(weight)):
+            # then cuDNN's result is too; the meta kernel does not know it
+            out = mode.on_card(operation, args, kwargs, card)
+            return strided(out, tuple(out.shape), channels_last_strides(tuple(out.shape)), 0)
     return NotImplemented
+
+
+def _channels_last(tensor: Tensor) -> bool:
+    kind = {4: torch.channels_last, 5: torch.channels_last_3d}.get(tensor.dim())
+    return kind is not None and not tensor.is_contiguous() and bool(tensor.is_contiguous(memory_format=kind))
+
+
+def channels_last_strides(shape: Tuple[int, ...]) -> Tuple[int, ...]:
+    """Strides of a dense (batch, channels, ...) tensor whose channels lie next to each other."""
+    strides, step = [0] * len(shape), 1
+    for at in (1, *range(len(shape) - 1, 1, -1), 0):
+        strides[at] = step
+        step *= max(1, shape[at])
+    return tuple(strides)

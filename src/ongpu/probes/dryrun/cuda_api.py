@@ -45,6 +45,11 @@ def _devices(mode: Mode) -> None:
         memory_clock_rate=1215000, memory_bus_width=5120,
     )  # fmt: skip
 
+    def known(device: Any) -> bool:
+        if not 0 <= _index(world, device) < world.visible():
+            raise AssertionError("Invalid device id")
+        return True
+
     def set_device(device: Any) -> None:
         index = _index(world, device)
         if index < 0:
@@ -87,8 +92,9 @@ def _devices(mode: Mode) -> None:
     answers: Dict[str, Any] = {
         "is_available": lambda: world.visible() > 0, "device_count": lambda: world.visible(), "current_device": lambda: world.current,
         "set_device": set_device, "device": OnDevice, "device_of": DeviceOf, "_DeviceGuard": OnDevice,
-        "get_device_name": lambda device=None: card["name"], "get_device_capability": lambda device=None: (major, minor),
-        "get_device_properties": lambda device=None: properties, "_get_device_properties": lambda device=None: properties,
+        "get_device_name": lambda device=None: known(device) and card["name"],
+        "get_device_capability": lambda device=None: known(device) and (major, minor),
+        "get_device_properties": lambda device=None: known(device) and properties, "_get_device_properties": lambda device=None: properties,
         "get_arch_list": lambda: ["sm_%d%d" % (major, minor)], "is_bf16_supported": bf16, "is_tf32_supported": lambda: major >= 8,
         "_lazy_init": lambda: None, "_lazy_call": lambda call, **kwargs: call(), "init": lambda: None, "is_initialized": lambda: True,
         "synchronize": settle, "ipc_collect": lambda: None, "can_device_access_peer": lambda a, b: True,
@@ -311,6 +317,12 @@ def _streams(mode: Mode) -> None:
     cuda.current_stream = cuda.default_stream = lambda device=None: Stream(device)
     cuda.set_stream = lambda stream: None
     cuda.current_blas_handle = lambda: 0
+    for name, gives in (("range_push", 0), ("range_pop", 0), ("range_start", 0), ("range_end", None), ("mark", None)):
+        put(cuda.nvtx, name, lambda *args, _gives=gives, **kwargs: _gives)
+    put(cuda.profiler, "start", lambda: None)
+    put(cuda.profiler, "stop", lambda: None)
+    zero = types.SimpleNamespace(cudaProfilerStart=lambda: 0, cudaProfilerStop=lambda: 0, cudaMemGetInfo=cuda.mem_get_info)
+    put(cuda, "cudart", lambda: zero)
     accelerator = getattr(torch, "accelerator", None)
     if accelerator is not None and hasattr(accelerator, "current_stream"):
         accelerator.current_stream = lambda device=None: Stream(device)

@@ -59,6 +59,7 @@ class Ledger:
         self.peak_in_window = -1
         self.peak_what: Dict[str, Any] = {}
         self.steps: List[Dict[str, int]] = []
+        self.first_step: Optional[Step] = None
         self.last_step: Optional[Step] = None
         self.step_peak = self.step_reserved = 0
         self.after_steps: List[Dict[Optional[Place], Tuple[int, int]]] = []
@@ -69,7 +70,7 @@ class Ledger:
         record.block = block
         record.size = block.size if block is not None else 0
         self.live[key] = record
-        live, memory, ledger = self.live, self.memory, self
+        live, ledger = self.live, self
 
         def gone(_: Any, key: int = key, record: Record = record) -> None:
             if live.get(key) is record:
@@ -78,15 +79,19 @@ class Ledger:
 
         record.ref = weakref.ref(storage, gone)
         if record.size:
-            self.events.append((record, True))
-            if memory.allocated > self.step_peak:
-                self.step_peak = memory.allocated
-            if memory.allocated > self.peak:
-                self.peak = memory.allocated
-                self.peak_in_window = len(self.events)
-                self.peak_what = {"place": record.place, "op": record.op, "phase": record.phase, "step": len(self.steps)}
-            if len(self.events) > 400000:
-                self.close_window()
+            self._counted(record)
+
+    def _counted(self, record: Record) -> None:
+        memory = self.memory
+        self.events.append((record, True))
+        if memory.allocated > self.step_peak:
+            self.step_peak = memory.allocated
+        if memory.allocated > self.peak:
+            self.peak = memory.allocated
+            self.peak_in_window = len(self.events)
+            self.peak_what = {"place": record.place, "op": record.op, "phase": record.phase, "step": len(self.steps)}
+        if len(self.events) > 400000:
+            self.close_window()
 
     def free(self, record: Record) -> None:
         """The storage is gone."""
@@ -108,10 +113,12 @@ class Ledger:
 
     def passing(self, nbytes: int) -> None:
         """A workspace that a library takes for one call only."""
-        block = self.memory.malloc(nbytes)
-        if block is not None:
-            self.step_peak = max(self.step_peak, self.memory.allocated)
-            self.memory.release(block)
+        record = Record(nbytes, self.index)
+        record.block = self.memory.malloc(nbytes)
+        if record.block is not None:
+            record.size, record.kind, record.op, record.phase = record.block.size, "workspace", "library", "library"
+            self._counted(record)
+            self.free(record)
 
     def close_window(self) -> None:
         """Forget the history, after the live set at a new peak was worked out from it."""
@@ -138,6 +145,8 @@ class Ledger:
             "peak_reserved": memory.peak_reserved,
         }
         self.last_step = Step(self.before, self.events, figures)
+        if self.first_step is None:
+            self.first_step = self.last_step
         self.close_window()
         self.step_peak = memory.allocated
         if not counted:

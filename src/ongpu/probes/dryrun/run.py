@@ -27,6 +27,7 @@ NOT_THE_SCRIPTS = (
     "from the 'CUDA' backend", "no CUDA-capable device", "not compiled with CUDA", "accelerator device when none is available",
     "not linked with support for cuda", "module 'torch._C' has no attribute", "'torch._C' (", "'Stream' object has no attribute",
     "'Event' object has no attribute", "'types.SimpleNamespace' object has no attribute", "module 'torch.cuda' has no attribute",
+    "must be a CUDA tensor", "must be CUDA tensor", "is_cuda() to be true", "expects a CUDA tensor", "NVTX functions not installed",
 )  # what a CPU wheel lacks, or the pretend card does  # fmt: skip
 OURS_ALONE = (AttributeError, KeyError, NameError, ZeroDivisionError, TypeError)  # never raised on purpose here, but for MIXED
 
@@ -57,6 +58,8 @@ def run(spec: Dict[str, Any], arguments: List[str]) -> int:
         found["savings"] = parts.savings.rows
         if parts.finder is not None:
             found["batch"] = parts.finder.answer()
+            if parts.frozen is not None and error is not None and error["kind"] != "oom" and found["batch"]["largest"] is None:
+                found["batch"]["why"] = "a resized batch did not run: %s: %s" % (error["type"], error["message"][:300])
     except Exception as problem:  # ours, not the script's: said, never taken for an answer about the script
         text = traceback.format_exc()
         found = {

@@ -67,10 +67,11 @@ def _safetensors(mode: Mode) -> None:
     if importlib.util.find_spec("safetensors") is None:
         return
     try:
-        import safetensors.torch as module
+        import safetensors.torch as module  # type: ignore[import-not-found]
     except Exception:  # a broken package is the script's business
         return
-    world, kept = mode.world, {}  # type: ignore[var-annotated]
+    world = mode.world
+    kept: Dict[str, Any] = {}
     old_load = module.load_file
 
     def save_file(tensors: Any, filename: Any, metadata: Any = None) -> None:

@@ -12,7 +12,8 @@ from .pretend import Kernel
 aten = torch.ops.aten
 
 
-def _strided(source: Tensor, shape: Any, stride: Any, offset: int) -> Tensor:
+def strided(source: Tensor, shape: Any, stride: Any, offset: int) -> Tensor:
+    """A view of the same storage."""
     with Kernel():
         view: Tensor = aten.as_strided.default(source, shape, stride, offset)
         return view
@@ -21,7 +22,7 @@ def _strided(source: Tensor, shape: Any, stride: Any, offset: int) -> Tensor:
 def _t(source: Tensor) -> Tensor:
     if source.dim() > 2:
         raise RuntimeError("t() expects a tensor with <= 2 dimensions, but self is %dD" % source.dim())
-    return _strided(source, tuple(source.shape)[::-1], source.stride()[::-1], source.storage_offset())
+    return strided(source, tuple(source.shape)[::-1], source.stride()[::-1], source.storage_offset())
 
 
 def _select(source: Tensor, dim: int, index: int) -> Any:
@@ -34,7 +35,7 @@ def _select(source: Tensor, dim: int, index: int) -> Any:
     shape, stride = list(source.shape), list(source.stride())
     offset = source.storage_offset() + (index % size) * stride[dim]
     del shape[dim], stride[dim]
-    return _strided(source, shape, stride, offset)
+    return strided(source, shape, stride, offset)
 
 
 def _pieces(source: Tensor, sizes: List[int], dim: int) -> List[Tensor]:
@@ -42,7 +43,7 @@ def _pieces(source: Tensor, sizes: List[int], dim: int) -> List[Tensor]:
     found: List[Tensor] = []
     for size in sizes:
         shape[dim] = size
-        found.append(_strided(source, tuple(shape), stride, start))
+        found.append(strided(source, tuple(shape), stride, start))
         start += size * stride[dim]
     return found
 

@@ -5,8 +5,8 @@ PyTorch gives each cuBLAS handle (one for each thread that computes: the script'
 
 cuDNN's workspace depends on the algorithm that it chooses, and no table of that is public. What shows in measured peaks is the
 gradient of the weights on tensor cores: they want channels last, so a call with channels first rewrites its input and its
-incoming gradient, and takes about twice their bytes: ungrouped convolutions with at least 64 output channels do. Two numbers for all,
-read off a few rows of fp32 training on an A100; nothing by model.
+incoming gradient, and takes about twice their bytes: ungrouped convolutions larger than 1 x 1 with at least 64 output channels do. Two
+numbers for all, read off a few rows of fp32 training on an A100; nothing by model.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def convolution(world: World, short: str, args: Any, card: int) -> None:
     if short != "convolution_backward" or not args[10][1]:
         return
     grad, source, weight, groups = args[0], args[1], args[2], args[9]
-    if groups > 1 or weight.shape[0] < TILE:  # grouped and narrow convolutions take other kernels
+    if groups > 1 or weight.shape[0] < TILE or weight.shape[2:].numel() == 1:  # other kernels; of 1 x 1 they are matrix products
         return
     if not _on_tensor_cores(grad, world.card) or _channels_last(source) or _channels_last(grad):
         return

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from ongpu.facts.code import OutOfMemory, Traceback
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.memory import first_gpu_crowd, suspect
-from ongpu.facts.program import Program, Script, distinct
+from ongpu.facts.program import Event, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.system import Processes
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
@@ -53,6 +53,8 @@ def _in_source(script: Script) -> Iterator[Finding]:
     for load in distinct(script.calls("torch.load")):
         if load.given(1, "map_location") is not None or load.stars or not script.names_cuda or load.at.frame.inside("getitem", "worker", "collate"):
             continue
+        if any(e.given(1, "map_location") is not None for e in script.calls("torch.load")) or _stateless(load):
+            continue  # another branch says it; or it holds no weights
         ranks = script.says("LOCAL_RANK", "init_process_group", "DistributedDataParallel")
         if not ranks and not _maybe(script):
             continue  # the script is for a machine with a GPU: the checkpoint's device is there
@@ -65,6 +67,12 @@ def _in_source(script: Script) -> Iterator[Finding]:
             refs=(load.ref(),),
             edits=(load.file.argument(load.call, 'map_location="cpu"'),),
         )
+
+
+def _stateless(load: Event) -> bool:
+    """Whether it names what holds no tensors on a GPU: a scheduler, random states, metrics."""
+    words = load.words(200).lower()
+    return any(word in words for word in ("sched", "scaler", "rng", "metric", "bytesio", "vocab", "tokenizer"))
 
 
 def _maybe(script: Script) -> bool:

@@ -23,8 +23,10 @@ def _in_source(script: Script) -> Iterator[Finding]:
     """Operations on a tensor that was brought to the CPU, or never left it, and one on the GPU."""
     for mix in distinct(script.of("mix")):
         parts = [a for a in mix.args if isinstance(a, Tensor) and not a.scalar]
-        astray = next((a for a in parts if a.where == CPU and a.origin != "made"), None)
+        astray = next((a for a in parts if a.where == CPU and a.seed() is None), None)
         there = next((a for a in parts if a.where in (CUDA, MAYBE)), None)
+        if there is not None and there.where == MAYBE and script.says(".is_cuda"):
+            continue  # it is moved where another lies there
         if astray is None or there is None or mix.name in CROSSES or mix.name.endswith(("_loss", "cross_entropy", "_with_logits")) or _mixed(astray):
             continue
         yield Finding(

@@ -1,5 +1,6 @@
 """A kernel found an index, label or value out of range."""
 
+import ast
 from collections.abc import Iterator
 
 from ongpu.facts.code import Traceback
@@ -93,7 +94,8 @@ def _negative(script: Script, call: Event, name: str) -> Event | None:
     for event in script.of("setitem"):
         value = event.value.value if isinstance(event.value, Const) else None
         labels = call.args[1]
-        marked = type(value) is int and value < 0 and value != -100 and event.before(call) and isinstance(event.receiver, Tensor)
+        given = getattr(event.stmt, "value", None)  # written out there, not handed in from elsewhere
+        marked = isinstance(given, ast.UnaryOp) and type(value) is int and value < 0 and value != -100 and event.before(call) and isinstance(event.receiver, Tensor)
         if marked and isinstance(labels, Tensor) and event.receiver is not None and labels.comes_from(event.receiver):
             return event
     return None

@@ -1,13 +1,14 @@
 """The last, incomplete group of batches of an epoch is never stepped."""
 
+import ast
 from collections.abc import Iterator
 
 from ongpu.facts.code import TrainingLog
 from ongpu.facts.dryrun import DryRun
 from ongpu.facts.program import Program, Script
 from ongpu.facts.symptoms import Symptoms
-from ongpu.facts.windows import over_loader, windows
-from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
+from ongpu.facts.windows import Window, over_loader, windows
+from ongpu.model import Certainty, Edit, Finding, Layer, Rule, Severity, Text
 
 
 def check(log: TrainingLog | None, symptoms: Symptoms | None, dryrun: DryRun | None, program: Program | None) -> Iterator[Finding]:
@@ -55,8 +56,26 @@ def _in_source(script: Script) -> Iterator[Finding]:
                 variant="source",
                 values={"steps": window.every, "line": window.step.line},
                 refs=(window.step.ref(), *(b.ref() for b in window.backwards[:1])),
+                edits=_last_too(window),
             )
             return
+
+
+def _last_too(window: Window) -> tuple[Edit, ...]:
+    """ "or i + 1 == len(loader)" behind "if (i + 1) % n == 0", in a loop over enumerate(loader)."""
+    test, loop = window.test, window.loop.node
+    over = loop.iter if isinstance(loop, ast.For) else None
+    counted = isinstance(over, ast.Call) and ast.unparse(over.func) == "enumerate" and len(over.args) == 1 and not over.keywords and isinstance(over.args[0], ast.Name)
+    if not counted or not isinstance(over, ast.Call) or not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Eq) or not isinstance(test.left, ast.BinOp):
+        return ()
+    if not any(isinstance(node, ast.If) and node.test is test for node in ast.walk(loop)):
+        return ()
+    number = ast.unparse(test.left.left)
+    target = loop.target if isinstance(loop, ast.For) else None
+    first = ast.unparse(target.elts[0]) if isinstance(target, ast.Tuple) and target.elts else ""
+    if number != f"{first} + 1":
+        return ()
+    return (window.step.file.after(test, f" or {number} == len({ast.unparse(over.args[0])})"),)
 
 
 def _in_run(run: DryRun) -> Iterator[Finding]:

@@ -1,5 +1,6 @@
 """Gradients or losses are summed over the accumulation steps without being divided."""
 
+import ast
 import re
 from collections.abc import Iterator
 
@@ -12,7 +13,7 @@ from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.values import Tensor
 from ongpu.facts.windows import over_loader, windows
 from ongpu.lazy import lazy
-from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
+from ongpu.model import Certainty, Edit, Finding, Layer, Rule, Severity, Text
 
 _ROW = lazy(r"^\s*\|?(?:\s*[\d.]+\s*\|?){3,8}\s*$")
 
@@ -79,8 +80,17 @@ def _in_source(script: Script) -> Iterator[Finding]:
                     variant="source",
                     values={"steps": window.every, "line": backward.line, "code": backward.words()},
                     refs=(backward.ref(), window.step.ref()),
+                    edits=_divided(backward, window.every),
                 )
                 return
+
+
+def _divided(backward: Event, every: str) -> tuple[Edit, ...]:
+    """(loss / n).backward() for loss.backward()."""
+    func = backward.call.func
+    if not isinstance(func, ast.Attribute) or not isinstance(func.value, ast.Name) or not re.fullmatch(r"[\w.]{1,60}", every):
+        return ()
+    return (backward.file.replace(func.value, f"({func.value.id} / {every})"),)
 
 
 def _mean(made: Event) -> bool:

@@ -13,7 +13,7 @@ from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 def check(mismatches: Mismatches | None, program: Program | None, objects: Objects | None, operands: Operands | None) -> Iterator[Finding]:
     found = [finding for script in program.scripts for finding in _in_source(script)] if program else []
     yield from found
-    if mismatches and not found:
+    if mismatches and not found and not (program and _made_there(program, mismatches)):
         yield from _in_error(mismatches, operands)
     astray = objects.inputs_astray() if objects else ()
     if astray and objects:
@@ -57,6 +57,18 @@ def _finding(call: Event, given: object, where: str, variant: str) -> Finding:
         certainty=Certainty.CERTAIN if where == CUDA else Certainty.LIKELY,
         values={"what": call.file.quote(node) if node is not None else "the input", "line": call.line, "code": call.words(), "model": "cuda"},
         refs=(call.ref(), *((given.made.ref(),) if isinstance(given, Tensor) and given.made else ())),
+    )
+
+
+def _made_there(program: Program, mismatches: Mismatches) -> bool:
+    """Whether the source shows that what failed there was made in that same forward pass: no input, another rule's business."""
+    lines = {found.raised.own()[-1].line for found in mismatches.found if found.raised.own()}
+    return any(
+        isinstance(given, Tensor) and given.where == CPU and any(t.origin == "made" and t.made and t.made.at.frame is call.at.frame for t in given.line())
+        for script in program.scripts
+        for call in script.calls("forward")
+        if call.line in lines and call.at.frame.inside("forward") is not None
+        for given in call.args
     )
 
 

@@ -1,16 +1,92 @@
 """The program asks for a GPU index that this process does not have."""
 
+import ast
 import re
 from collections.abc import Iterator
 
 from ongpu.facts.environment import Variables
 from ongpu.facts.framework import Torch
 from ongpu.facts.hardware import Gpus
+from ongpu.facts.program import Event, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
+from ongpu.facts.values import CUDA, Const, Device, Items, Module, Tensor, Value
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
 
-def check(symptoms: Symptoms, gpus: Gpus | None, variables: Variables | None, torch: Torch | None) -> Iterator[Finding]:
+def check(symptoms: Symptoms | None, gpus: Gpus | None, variables: Variables | None, torch: Torch | None, program: Program | None) -> Iterator[Finding]:
+    places = [finding for script in program.scripts for finding in _in_source(script, len(gpus.gpus) if gpus else None)] if program else []
+    told = list(_in_error(symptoms, gpus, variables, torch, places)) if symptoms else []
+    yield from told or places
+
+
+ORDINAL = re.compile(r"(?:cuda|gpu):(\d{1,2})$", re.IGNORECASE)
+TAKES_INDEX = (".cuda", "torch.cuda.set_device", "torch.cuda.device", ".to")
+NAMES_DEVICE = (*TAKES_INDEX, "torch.device", "torch.load", "torch.zeros", "torch.ones", "torch.randn", "torch.rand", "torch.tensor", "torch.empty", "torch.full")
+
+
+def _in_source(script: Script, present: int | None) -> Iterator[Finding]:
+    """Cards beyond the first that the source names, without asking how many there are."""
+    if script.says("device_count"):
+        return
+    asked = {index: event for event in reversed([*distinct(script.calls(*NAMES_DEVICE, "torch.nn.DataParallel"))]) for index in _indices(event)}
+    shown = [e for e in script.events if _visible(e) and e.certain]
+    given = shown[-1].value if shown and shown[-1].kind == "setitem" else shown[-1].arg(1) if shown else None
+    listed = [x for x in given.value.split(",") if x.strip()] if isinstance(given, Const) and isinstance(given.value, str) else []
+    most = max(asked, default=0)
+    if listed and "-1" not in listed and most >= len(listed):
+        yield _named(asked[most], f"cuda:{most}", f"CUDA_VISIBLE_DEVICES={given.value}", Severity.ERROR, "visible", shown[-1])  # type: ignore[union-attr]
+        return
+    wanted = max((int(x) for x in listed if x.strip().isdecimal() and len(x) < 4), default=0)
+    event, index = (asked[most], most) if most else (shown[-1], wanted) if wanted else (None, 0)
+    if event is None or index == 0 or (present is not None and present > index):
+        return
+    alone = bool(most) and 0 not in asked and len(asked) == 1 and not any(_plain(e) for e in script.calls(*NAMES_DEVICE))
+    severity = Severity.ERROR if present else Severity.WARNING if alone else Severity.NOTE
+    yield _named(event, f"cuda:{most}" if most else f"GPU {wanted}", "?", severity, "source")
+
+
+def _named(event: Event, asked: str, visible: str, severity: Severity, variant: str, *others: Event) -> Finding:
+    return Finding(
+        subject=event.words(), certainty=Certainty.CERTAIN if severity is Severity.ERROR else Certainty.POSSIBLE, severity=severity, variant=variant,
+        values={"code": event.words(60), "asked": asked, "visible": visible}, refs=(event.ref(), *(e.ref() for e in others)),
+    )  # fmt: skip
+
+
+def _visible(event: Event) -> bool:
+    name = event.args[0] if event.args else None
+    sets = (event.kind == "setitem" and event.name == "os.environ") or event.name in ("os.putenv", "os.environ.setdefault")
+    return sets and isinstance(name, Const) and name.value == "CUDA_VISIBLE_DEVICES"
+
+
+def _indices(event: Event) -> list[int]:
+    """The cards that a call names by number, as literals."""
+    found: list[int] = []
+    for value in (*event.args[:2], *((event.kw or {}).get(name) for name in ("device", "map_location", "device_ids", "output_device"))):
+        found += [index for item in (value.items if isinstance(value, Items) and value.keys is None else (value,)) for index in _index(item, event)]
+    if isinstance(event.node, ast.Call):
+        chosen = [n for given in event.node.args[:1] if isinstance(given, ast.IfExp) for n in (given.body, given.orelse)]
+        found += [int(match[1]) for n in chosen if isinstance(n, ast.Constant) and isinstance(n.value, str) and (match := ORDINAL.match(n.value))]
+    return found
+
+
+def _index(value: Value | None, event: Event) -> list[int]:
+    if isinstance(value, Device) and value.index is not None and value.where == CUDA:
+        return [value.index]
+    if isinstance(value, Const) and isinstance(value.value, str) and (match := ORDINAL.match(value.value)):
+        return [int(match[1])]
+    number = isinstance(value, Const) and type(value.value) is int and 0 <= value.value < 64
+    takes = event.name in ("torch.cuda.set_device", "torch.nn.DataParallel", ".cuda") or (event.name == ".to" and isinstance(event.receiver, Module))
+    return [value.value] if number and takes and isinstance(value, Const) else []
+
+
+def _plain(event: Event) -> bool:
+    """Whether it takes the present card: .cuda(), "cuda"."""
+    first = event.arg(0, "device")
+    bare = event.name == ".cuda" and first is None and isinstance(event.receiver, Module | Tensor)
+    return bare or (isinstance(first, Const) and first.value == "cuda")
+
+
+def _in_error(symptoms: Symptoms, gpus: Gpus | None, variables: Variables | None, torch: Torch | None, places: list[Finding]) -> Iterator[Finding]:
     hits = symptoms.seen("invalid-ordinal")
     if not hits or symptoms.has("ordinal-no-gpu", "map-location"):
         return
@@ -30,7 +106,7 @@ def check(symptoms: Symptoms, gpus: Gpus | None, variables: Variables | None, to
         },
         refs=(
             *(hit.ref for hit in hits[:3]), *(variables.cite("CUDA_VISIBLE_DEVICES") if variables else ()), *(gpus.cite(*gpus.gpus[:4]) if gpus else ()),
-            *symptoms.cite("gpu-requested", "ordinal-option", most=2),
+            *symptoms.cite("gpu-requested", "ordinal-option", most=2), *(ref for place in places[:1] for ref in place.refs),
         ),
     )
 
@@ -53,6 +129,30 @@ RULE = Rule(
         fix="使用 cuda:0（或只写“cuda”），设备列表不超过 torch.cuda.device_count()，进程数不超过 nvidia-smi -L 列出的 GPU 数，选程序的单卡设置；修正或取消 CUDA_VISIBLE_DEVICES。",
     ),
     variants={
+        "source": (
+            Text(
+                title="{code} wants {asked}, whatever the machine has",
+                why="Cards are counted from 0, so with one GPU only cuda:0 exists; then this line fails with \"invalid device ordinal\".",
+                fix="Plain \"cuda\" and CUDA_VISIBLE_DEVICES from outside choose the card; or ask torch.cuda.device_count() first, or take the number as an argument.",
+            ),
+            Text(
+                title="{code} 固定要用 {asked}，不管机器上有什么",
+                why="显卡从 0 开始编号，只有一块 GPU 时仅有 cuda:0，这一行就会报“invalid device ordinal”。",
+                fix="代码里只写“cuda”，用外部的 CUDA_VISIBLE_DEVICES 选卡；或先问 torch.cuda.device_count()，或把编号做成参数。",
+            ),
+        ),
+        "visible": (
+            Text(
+                title="{code} wants {asked}, but the source itself leaves fewer cards visible ({visible})",
+                why="The visible cards are numbered anew from 0: with one card in CUDA_VISIBLE_DEVICES only cuda:0 exists, whatever its number outside. This line fails with \"invalid device ordinal\".",
+                fix="Use cuda:0 (the first of the list), or list more cards.",
+            ),
+            Text(
+                title="{code} 要用 {asked}，而代码自己只让较少的显卡可见（{visible}）",
+                why="可见的显卡会从 0 重新编号：CUDA_VISIBLE_DEVICES 只有一块卡时仅有 cuda:0，不论它在外面是几号。这一行会报“invalid device ordinal”。",
+                fix="改用 cuda:0（列表中的第一块），或多列几块卡。",
+            ),
+        ),
         "mig": (
             Text(
                 title="The program asks for {asked}, but a process can open only one MIG slice (GPUs here: {present})",

@@ -1,16 +1,23 @@
 """A collective waits for ranks that do not come."""
 
+import ast
 from collections.abc import Iterator
 
 from ongpu.facts.code import OutOfMemory, Traceback
 from ongpu.facts.dryrun import DryRun
 from ongpu.facts.dryrun_parts import Mismatch
 from ongpu.facts.nccl import NcclLog
+from ongpu.facts.program import Event, Guard, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
+from ongpu.facts.values import Handle
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
 
-def check(nccl: NcclLog | None, symptoms: Symptoms | None, traceback: Traceback | None, oom: OutOfMemory | None, dryrun: DryRun | None) -> Iterator[Finding]:
+def check(
+    nccl: NcclLog | None, symptoms: Symptoms | None, traceback: Traceback | None, oom: OutOfMemory | None, dryrun: DryRun | None, program: Program | None
+) -> Iterator[Finding]:
+    if program:
+        yield from (finding for script in program.scripts for finding in _in_source(script))
     if dryrun and dryrun.mismatches:
         yield _in_run(dryrun.mismatches[0])
         return
@@ -40,6 +47,73 @@ def check(nccl: NcclLog | None, symptoms: Symptoms | None, traceback: Traceback 
         },
         refs=(*(t.ref for t in timeouts[:2]), *real, *hidden),
     )
+
+
+COLLECTIVES = frozenset(
+    "torch.distributed." + name
+    for name in (
+        "all_reduce", "reduce", "broadcast", "all_gather", "all_gather_object", "all_gather_into_tensor", "gather", "gather_object", "scatter",
+        "scatter_object_list", "barrier", "monitored_barrier", "reduce_scatter", "reduce_scatter_tensor", "broadcast_object_list", "all_to_all",
+        "all_to_all_single", "new_group",
+    )
+)  # fmt: skip
+OF_ACCELERATOR = frozenset({".wait_for_everyone", ".gather", ".gather_for_metrics", ".gather_object", ".reduce", ".pad_across_processes"})
+OF_ENGINE = frozenset({".save_checkpoint", ".save_16bit_model"})  # DeepSpeed's: each rank writes its part
+ONE = ("is_main", "is_master", "main_process", "master_process", "rank_zero", "is_rank_0", "is_rank0")
+
+
+def _in_source(script: Script) -> Iterator[Finding]:
+    """Calls in which all ranks must take part, where only some come by."""
+    found = [e for e in script.calls() if _of_all(script, e)]
+    for call in distinct(found):
+        guard = next((g for g in call.at.guards if _some(g)), None)
+        if guard is None or guard.test is None or any(_other_side(e, call, guard) for e in found):
+            continue
+        yield Finding(
+            subject=call.words(), certainty=Certainty.LIKELY, variant="source", refs=(call.ref(), call.file.ref(guard.test)),
+            values={"code": call.words(60), "condition": ("not " if guard.negated else "") + call.file.quote(guard.test, 60), "line": guard.test.lineno},
+        )  # fmt: skip
+
+
+def _of_all(script: Script, event: Event) -> bool:
+    if event.name in COLLECTIVES:
+        return event.arg(None, "group") is None and not event.stars
+    if event.name in OF_ACCELERATOR:
+        return isinstance(event.receiver, Handle) and event.receiver.name == "accelerate.Accelerator"
+    return event.name in OF_ENGINE and "deepspeed" in script.managed
+
+
+def _some(guard: Guard) -> bool:
+    """Whether that condition holds on some of the ranks only: rank == 0, not is_main_process()."""
+    if guard.kind != "rank" or guard.test is None:
+        return False
+    tests = guard.test.values if isinstance(guard.test, ast.BoolOp) and isinstance(guard.test.op, ast.And) and not guard.negated else [guard.test]
+    return any(_asks(test) for test in tests)
+
+
+def _asks(test: ast.expr) -> bool:
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return _asks(test.operand) or _is_rank(test.operand)
+    if isinstance(test, ast.Compare) and len(test.ops) == 1:
+        number = test.comparators[0]
+        zero = isinstance(number, ast.Constant) and type(number.value) is int
+        return zero and isinstance(test.ops[0], ast.Eq | ast.NotEq | ast.Gt) and _is_rank(test.left)
+    words = ast.unparse(test).lower()
+    return isinstance(test, ast.Name | ast.Attribute | ast.Call) and any(word in words for word in ONE)
+
+
+def _is_rank(node: ast.expr) -> bool:
+    """rank, local_rank, dist.get_rank(), int(os.environ["RANK"])."""
+    name = ast.unparse(node).lower()
+    return "rank" in name and not any(word in name for word in ("ranks", "world", "is_", "size", "len("))
+
+
+def _other_side(event: Event, call: Event, guard: Guard) -> bool:
+    """Whether that is the same collective on the other ranks' path: in the else, or under another question for the rank."""
+    if event is call or event.name != call.name or event.flow != call.flow or event.at.loops != call.at.loops:
+        return False
+    mine = ast.unparse(guard.test) if guard.test else ""
+    return any(g.kind == "rank" and g.test is not None and (ast.unparse(g.test), g.negated) != (mine, guard.negated) for g in event.at.guards)
 
 
 def _collective(line: str) -> bool:
@@ -73,6 +147,18 @@ RULE = Rule(
         fix="找出缺席的 rank：TORCH_NCCL_TRACE_BUFFER_SIZE=2000 加 TORCH_NCCL_DUMP_ON_TIMEOUT=1（flight recorder）、TORCH_DISTRIBUTED_DEBUG=DETAIL、在各 rank 上 py-spy dump。让所有 rank 都调用保存函数和 barrier，只有写文件归 rank 0；数据不均时用 Join 或 drop_last；确实耗时的工作才调大 init_process_group(timeout=timedelta(hours=2))。如果从一开始就不通，试 NCCL_P2P_DISABLE=1 和 NCCL_SOCKET_IFNAME。",
     ),
     variants={
+        "source": (
+            Text(
+                title="{code} stands under \"{condition}\": the other ranks never call it",
+                why="A collective returns only when every rank of the group has called it. The rank that comes here waits for the others until the time-out (10 or 30 minutes), or meets another of their collectives and mixes up data.",
+                fix="Take the call out of the condition (line {line}): all ranks call it, and only printing and writing stay inside.",
+            ),
+            Text(
+                title="{code} 写在“{condition}”之下：其他 rank 从不调用它",
+                why="集合通信要组内每个 rank 都调用才返回。走到这里的 rank 会一直等到超时（10 或 30 分钟），或与其他 rank 的另一次集合通信配上而弄乱数据。",
+                fix="把这个调用移出该条件（第 {line} 行）：所有 rank 都调用，只有打印和写文件留在里面。",
+            ),
+        ),
         "run": (
             Text(
                 title="The ranks do not call the same collectives: number {index} is {calls}",

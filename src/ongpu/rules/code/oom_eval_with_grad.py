@@ -1,5 +1,6 @@
 """Evaluation records a graph, because gradients are not switched off."""
 
+import ast
 from collections.abc import Iterator
 
 from ongpu.facts.code import Oom, OutOfMemory, Traceback, TrainingLog
@@ -9,7 +10,7 @@ from ongpu.facts.program import Event, Loop, Program, Script
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.system import Processes
 from ongpu.facts.values import Module
-from ongpu.model import Certainty, Finding, Layer, Ref, Rule, Severity, Text
+from ongpu.model import Certainty, Edit, Finding, Layer, Ref, Rule, Severity, Text
 
 
 def check(
@@ -39,7 +40,19 @@ def _in_source(script: Script) -> Iterator[Finding]:
             variant="source",
             values={"code": call.words(), "line": call.line},
             refs=(call.ref(), *_last_eval(call.receiver, call)),
+            edits=_decorated(call),
         )
+
+
+def _decorated(call: Event) -> tuple[Edit, ...]:
+    """@torch.no_grad() on the function that evaluates, where nothing in it has to do with gradients."""
+    node = call.at.frame.function.node if call.at.frame.function else None
+    if not isinstance(node, ast.FunctionDef) or not any(line.strip() == "import torch" for line in call.file.lines):
+        return ()
+    words = ast.unparse(node)
+    if any(word in words for word in ("grad", "backward", ".step(", "yield", "optim", "lambda", "train_")) or call.loop is None or call.loop.node not in set(ast.walk(node)):
+        return ()
+    return (call.file.before(node, "@torch.no_grad()\n" + " " * node.col_offset),)
 
 
 def _last_eval(module: Module, call: Event) -> tuple[Ref, ...]:

@@ -12,8 +12,8 @@ from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 def check(mismatches: Mismatches | None, symptoms: Symptoms | None, objects: Objects | None, program: Program | None) -> Iterator[Finding]:
     yield from _in_objects(objects) if objects else ()
-    yield from (finding for script in program.scripts for finding in _in_source(script)) if program else ()
-    yield from _in_error(mismatches, symptoms)
+    found = [finding for script in program.scripts for finding in _in_source(script)] if program else []
+    yield from found or _in_error(mismatches, symptoms)
 
 
 # Adagrad makes its state when it is built (torch/optim/adagrad.py); the others at their first step, where the parameters lie then.

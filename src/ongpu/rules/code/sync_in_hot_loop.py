@@ -1,5 +1,6 @@
 """The program waits for the GPU at every step."""
 
+import ast
 import re
 from collections.abc import Iterator
 
@@ -8,8 +9,9 @@ from ongpu.facts.dryrun import DryRun
 from ongpu.facts.profile import Profile
 from ongpu.facts.program import Event, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
+from ongpu.facts.traced import each_turn, in_traced, jax_steps, jits, loops, results, root, tf_steps
 from ongpu.facts.values import Tensor, may_be_gpu
-from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
+from ongpu.model import Certainty, Edit, Finding, Layer, Rule, Severity, Text
 
 
 def check(symptoms: Symptoms | None, traceback: Traceback | None, profile: Profile | None, dryrun: DryRun | None, program: Program | None) -> Iterator[Finding]:
@@ -18,15 +20,16 @@ def check(symptoms: Symptoms | None, traceback: Traceback | None, profile: Profi
     if profile:
         yield from _in_profile(profile)
     if program:
-        yield from (finding for script in program.scripts for finding in _in_source(script))
+        yield from (finding for script in program.scripts for finding in (*_in_source(script), *_in_traced(script)))
     if symptoms:
         yield from _in_words(symptoms, traceback)
 
 
 READS = (".item", ".tolist", ".cpu", ".numpy", "float", "int", "bool", "print", "format")
-WAITS = ("torch.cuda.synchronize", "torch.cuda.empty_cache")
+EMPTIES = ("torch.cuda.empty_cache", "gc.collect", "torch.cuda.ipc_collect")
+WAITS = ("torch.cuda.synchronize", *EMPTIES)
 CLOCKS = ("time.time", "time.perf_counter", "time.monotonic", "time.time_ns", "time.perf_counter_ns")
-FEW = 3  # reads in one step that are customary: the losses for a progress bar
+FEW = 3  # reads in one step that are customary for each backward pass: the losses for a progress bar
 
 
 def _in_source(script: Script) -> Iterator[Finding]:
@@ -36,19 +39,84 @@ def _in_source(script: Script) -> Iterator[Finding]:
         mine = sorted((e for e in found if e.training_loop is loop), key=lambda event: event.order)
         forced = [e for e in mine if e.name in WAITS]
         if forced and any(loop in clock.at.loops for clock in script.calls(*CLOCKS)):  # a measurement wants to wait
-            forced, mine = [], [e for e in mine if e.name not in WAITS]
+            mine = [e for e in mine if e.name != "torch.cuda.synchronize"]
+            forced = [e for e in forced if e in mine]
         if not mine or loop is None:
             continue
-        seldom = any(g.kind == "every" for e in script.events if loop in e.at.loops for g in e.guards_in(loop))
+        told = any(e.name in TELLS for e in script.calls() if loop in e.at.loops and any(g.kind == "every" for g in e.guards_in(loop)))
+        seldom = told and len(list(distinct(loop.backwards or ()))) < 2 and not all(_customary(e) for e in mine)
         first = (forced or mine)[0]
         yield Finding(
             subject=first.words(),
             certainty=Certainty.LIKELY,
-            severity=None if forced or seldom or len(mine) > FEW else Severity.NOTE,
-            variant="branch" if seldom and not forced else "source",
+            severity=None if forced or seldom or len(mine) > FEW * max(1, len(list(distinct(loop.backwards or ())))) else Severity.NOTE,
+            variant="empty" if first.name in EMPTIES else "branch" if seldom and not forced else "source",
             values={"code": first.words(), "number": len(mine), "line": first.line},
             refs=tuple(e.ref() for e in (first, *(e for e in mine if e is not first)))[:6],
+            edits=tuple(edit for e in forced if e.name in EMPTIES for edit in _without(script, e)),
         )
+
+
+def _without(script: Script, event: Event) -> tuple[Edit, ...]:
+    """The statement taken away with its line: where it is alone on it, and not alone in its block."""
+    stmt, file = event.stmt, event.file
+    if not event.discarded or stmt is None or file is not script.file or stmt.end_lineno != stmt.lineno or file.line(stmt.lineno).strip() != file.segment(stmt):
+        return ()
+    for node in ast.walk(script.tree):
+        for block in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
+            if isinstance(block, list) and stmt in block:
+                name, line = file.place(stmt.lineno)
+                stays = [e for e in block if not file.segment(e).endswith(("empty_cache()", "collect()"))]
+                before = file.line(stmt.lineno - 1)
+                if not stays or file.place(stmt.lineno - 1)[0] != name:
+                    return ()
+                return (Edit(name, line - 1, len(before), line, len(file.line(stmt.lineno)), ""),)
+    return ()
+
+
+TELLS = ("print", "format", ".info", ".debug", ".set_postfix", ".set_description", ".add_scalar", ".log", "logging.info", "wandb.log", "tqdm.tqdm.write")
+
+
+def _customary(event: Event) -> bool:
+    """Whether a loss is read to be added to a sum or an average, or returned: what tutorials do."""
+    stmt = event.stmt
+    call = stmt.value if isinstance(stmt, ast.Expr) else None
+    meter = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in ("update", "add", "step")
+    return isinstance(stmt, ast.AugAssign | ast.Return) or meter
+
+
+HOST = (".numpy", ".item", ".tolist", ".block_until_ready", "float", "int", "print", "numpy.asarray", "numpy.array", "jax.device_get", "jax.block_until_ready")
+
+
+def _in_traced(script: Script) -> Iterator[Finding]:
+    """Loops of TensorFlow or JAX that bring what a step gave to the host, at each step."""
+    if not script.imports & {"jax", "tensorflow", "keras"}:
+        return
+    known, steps = jits(script), [*tf_steps(script), *jax_steps(script)]
+    for loop in loops(script, steps, known):
+        names = results(loop, steps, known)
+        reads = [e for e in distinct(script.calls(*HOST)) if each_turn(e, loop) and _read(e) in names and not in_traced(e, known)]
+        timed = any(loop in clock.at.loops for clock in script.calls(*CLOCKS))
+        reads = [e for e in reads if not (timed and "block_until_ready" in e.name)]
+        if not reads:
+            continue
+        told = any(e.name in TELLS for e in script.calls() if loop in e.at.loops and any(g.kind == "every" for g in e.guards_in(loop)))
+        seldom = told and not all(_customary(e) for e in reads)
+        yield Finding(
+            subject=reads[0].words(), certainty=Certainty.LIKELY, variant="host",
+            severity=None if seldom or len(reads) > FEW or any("device_get" in e.name for e in reads) else Severity.NOTE,
+            values={"code": reads[0].words(), "line": reads[0].line}, refs=tuple(e.ref() for e in reads[:6]),
+        )  # fmt: skip
+
+
+def _read(event: Event) -> str:
+    """The name of what is read."""
+    if not isinstance(event.node, ast.Call):
+        return ""
+    func = event.node.func
+    if event.name.startswith("."):
+        return root(func.value) if isinstance(func, ast.Attribute) else ""
+    return next((name for given in event.node.args for name in [root(given)] if name), "")
 
 
 def _waits(event: Event) -> bool:
@@ -153,6 +221,30 @@ RULE = Rule(
                 title="{code} 每一步都在等待 GPU",
                 why="GPU 是异步工作的：读取数值（或清空缓存、同步）时，Python 必须等队列全部完成，之后 GPU 要空闲到下一次发射。",
                 fix="移出循环：每 N 步才读一次损失，用 loss.detach() 在 GPU 上累加，去掉 empty_cache() 和 synchronize()。请实测：单步较长时收益很小。",
+            ),
+        ),
+        "empty": (
+            Text(
+                title="{code} runs at every step",
+                why="empty_cache gives PyTorch's free memory back to the driver, so the next step has to allocate it anew with cudaMalloc, and waits for the GPU; gc.collect walks through all Python objects. Neither frees memory that PyTorch could not have used again by itself.",
+                fix="Leave it out of the loop. Call it once, after an evaluation or an out-of-memory error, if at all; against fragmentation set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
+            ),
+            Text(
+                title="{code} 每一步都会执行",
+                why="empty_cache 把 PyTorch 的空闲显存还给驱动，下一步又要用 cudaMalloc 重新申请，还要等待 GPU；gc.collect 会遍历所有 Python 对象。两者都不会释放 PyTorch 本来就能再用的显存之外的东西。",
+                fix="移出循环。最多在评估之后或显存不足之后调用一次；要对付碎片，设 PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True。",
+            ),
+        ),
+        "host": (
+            Text(
+                title="{code} brings a result to the host at every step",
+                why="JAX and TensorFlow queue work and run ahead of the GPU. Reading a value (float, numpy, print, device_get) waits until all that was queued is done; the next step is launched only then.",
+                fix="Keep results on the device and read them every N steps, or collect them and read the list once an epoch (jax.device_get(list), a tf.keras.metrics object).",
+            ),
+            Text(
+                title="{code} 每一步都把结果取回主机",
+                why="JAX 和 TensorFlow 把任务排队，跑在 GPU 前面。读取数值（float、numpy、print、device_get）要等队列全部完成，之后才发射下一步。",
+                fix="让结果留在设备上，每 N 步读一次；或先收集，每个 epoch 统一读取（jax.device_get(列表)、tf.keras.metrics 对象）。",
             ),
         ),
         "branch": (

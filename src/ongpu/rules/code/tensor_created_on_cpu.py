@@ -30,13 +30,12 @@ def _in_source(script: Script) -> Iterator[Finding]:
         if layer.where(call) == CPU and moved:
             yield _made(layer.made, call, "layer-source", layer.name.rpartition(".")[2])
     told: set[int] = set()
-    for made, call in _given(script):
-        if id(made.node) not in told:
-            told.add(id(made.node))
-            yield _made(made, call, "source", made.words(40), None, _placed(made))
+    for source, call in _given(script):
+        if id(source.node) not in told:
+            told.add(id(source.node))
+            yield _made(source, call, "source", source.words(40), None, _placed(source))
     for mix in distinct(script.of("mix")):
-        astray = next((a for a in mix.args if isinstance(a, Tensor) and a.where == CPU and a.origin == "made" and not a.scalar), None)
-        made = astray.made if astray else None
+        made = next((seed for a in mix.args if isinstance(a, Tensor) and a.where == CPU and not a.scalar and (seed := a.seed())), None)
         if made is None or id(made.node) in told or mix.name in CROSSES or not _shaped(made):
             continue
         places = {a.where for a in mix.args if isinstance(a, Tensor)}
@@ -46,7 +45,7 @@ def _in_source(script: Script) -> Iterator[Finding]:
             told.add(id(made.node))
             sure = bool(places & {CUDA, MAYBE, MANAGED})
             yield _made(made, mix, "plain", f"self.{held.name}", None if sure else Severity.WARNING if script.names_cuda else Severity.NOTE, _registered(held))
-        elif held is None and places & ({CUDA, MAYBE, MANAGED} if inside else {CUDA, MAYBE}) and not (mix.name in LOSSES and not inside):
+        elif held is None and places & ({CUDA, MAYBE, MANAGED} if made.at.frame.inside("forward", "step") else {CUDA, MAYBE}) and not (mix.name in LOSSES and not inside):
             told.add(id(made.node))
             yield _made(made, mix, "source", made.words(40), None, _placed(made))
 
@@ -56,11 +55,11 @@ def _given(script: Script) -> Iterator[tuple[Event, Event]]:
     for call in distinct(script.calls("forward")):
         layer, frame = call.receiver, call.at.frame
         ours = isinstance(layer, Module) and isinstance(layer.cls, str) and layer.cls.startswith("torch.nn.")
-        if not (ours and isinstance(layer, Module) and layer.weighs and layer.where(call) == CUDA and frame.inside("forward")):
+        if not (ours and isinstance(layer, Module) and layer.weighs and layer.where(call) == CUDA and frame.inside("forward") is not None):
             continue
         for given in call.args:
             if isinstance(given, Tensor) and given.where == CPU and not given.scalar:
-                made = next((t.made for t in given.line() if t.origin == "made" and t.made and t.made.at.frame is frame and _shaped(t.made)), None)
+                made = next((t.made for t in given.line() if t.origin == "made" and t.made and t.made.at.frame is frame), None)
                 if made is not None:
                     yield made, call
 
@@ -78,7 +77,7 @@ def _shaped(made: Event) -> bool:
 
 def _held(script: Script, made: Event) -> Event | None:
     """The assignment that keeps it as a plain attribute of a module, in __init__, if nothing else sets or moves that attribute."""
-    keeps = [e for e in script.of("setattr") if isinstance(e.value, Tensor) and e.value.made is made and isinstance(e.receiver, Module)]
+    keeps = [e for e in script.of("setattr") if isinstance(e.value, Tensor) and e.value.seed() is made and isinstance(e.receiver, Module)]
     if not keeps or not keeps[0].at.frame.inside("init"):
         return None
     others = [e for e in script.of("setattr") if e.name == keeps[0].name and e.node is not keeps[0].node and e.file is keeps[0].file]

@@ -23,6 +23,8 @@ def _in_source(program: Program) -> Iterator[Finding]:
             tensor = call.receiver
             if not call.discarded or not isinstance(tensor, Tensor) or not isinstance(call.call.func, ast.Attribute):
                 continue
+            if isinstance(call.call.func.value, ast.Call):
+                continue  # a tensor without a name, made to start CUDA or to be measured
             if tensor.origin == "batch" and not tensor.parents:
                 continue  # a batch in one piece may be an object that moves itself: transformers' BatchEncoding, a graph of PyG
             name = call.file.quote(call.call.func.value)

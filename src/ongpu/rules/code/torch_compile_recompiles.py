@@ -1,12 +1,94 @@
 """torch.compile compiles the same function again and again."""
 
+import ast
 from collections.abc import Iterator
 
+from ongpu.facts.program import RARE, Event, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
+from ongpu.facts.values import Const, Function, Module, Number, Tensor
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text, Words
 
 
-def check(symptoms: Symptoms) -> Iterator[Finding]:
+def check(symptoms: Symptoms | None, program: Program | None) -> Iterator[Finding]:
+    if program:
+        yield from (finding for script in program.scripts if script.says("compile") for finding in _in_source(script))
+    if symptoms:
+        yield from _in_words(symptoms)
+
+
+def _in_source(script: Script) -> Iterator[Finding]:
+    compiles = [e for e in script.calls("torch.compile") if isinstance(e.arg(0, "model"), Module | Function)]
+    for call in distinct(compiles):
+        if _again(call):
+            where = call.at.frame.inside("forward")
+            yield _finding("forward" if where and not call.loop else "loop", call, Severity.WARNING)
+    yield from _counted(script, compiles)
+    yield from _numbers(script, compiles)
+
+
+def _finding(variant: str, event: Event, severity: Severity, *others: Event) -> Finding:
+    return Finding(
+        subject=event.words(), certainty=Certainty.LIKELY, severity=severity, variant=variant, values={"code": event.words(), "line": event.line},
+        refs=(event.ref(), *(other.ref() for other in others)),
+    )  # fmt: skip
+
+
+def _again(call: Event) -> bool:
+    """Whether the same thing is compiled at each turn of a loop over batches or epochs, or at each forward pass."""
+    thing, loop = call.arg(0, "model"), call.loop
+    if isinstance(thing, Module) and (thing.cls in ("part", "either") or thing.owner is not None or thing.either):
+        return False  # layer by layer, or one of several
+    if any(not isinstance(v, Const) for v in (*call.args[1:], *(v for k, v in (call.kw or {}).items() if k != "model"))) or call.stars:
+        return False  # a comparison of settings
+    if loop is None:
+        return call.at.frame.kind == "forward" and call.certain and isinstance(thing, Module | Function)
+    if call.guards_in(loop) or (isinstance(thing, Module) and thing.made is not None and loop in thing.made.at.loops):
+        return False
+    called = loop.forwards or loop.backwards
+    return bool(called) and isinstance(loop.node, ast.For | ast.While)
+
+
+def _counted(script: Script, compiles: list[Event]) -> Iterator[Finding]:
+    """A number that a compiled module counts up in its own forward pass: each value is a version of its own."""
+    modules = {id(m.inner.root) for e in (*compiles, *script.calls(".compile")) if isinstance(m := e.receiver or e.arg(0, "model"), Module) and m.sure}
+    if not modules or script.says("allow_unspec_int_on_nn_module"):
+        return
+    for event in distinct(script.of("accumulate")):
+        frame = event.at.frame.inside("forward")
+        me = frame.me if frame else None
+        plain = event.name == "+=" and event.target.startswith("self.") and isinstance(event.value, Const) and isinstance(event.receiver, Const | Number)
+        if plain and isinstance(me, Module) and id(me.inner.root) in modules and not any(g.kind in RARE for g in event.at.guards):
+            yield _finding("attribute", event, Severity.WARNING, *compiles[:1])
+            return
+
+
+def _numbers(script: Script, compiles: list[Event]) -> Iterator[Finding]:
+    """Calls of something compiled that get a Python number that is another one at each turn: the loop's counter."""
+    whole: dict[int, Event | None] = {id(e.arg(0, "model")): e for e in compiles if e.says("dynamic") is not True}
+    whole |= {id(f): None for f in script.functions if _decorated(f)}
+    nodes = {id(f.node): whole[id(f)] for f in script.functions if id(f) in whole}
+    for call in script.calls() if whole else ():
+        loop = call.loop
+        made = whole.get(id(call.receiver)) if call.name == "forward" else None
+        ran = next((f for f in script.functions if f.name == call.name and id(f.node) in nodes), None) if call.name != "forward" else None
+        if loop is None or (made is None and ran is None) or not isinstance(call.node, ast.Call):
+            continue
+        given = [*zip(call.node.args, call.args, strict=False), *((k.value, (call.kw or {}).get(k.arg or "")) for k in call.node.keywords)]
+        counter = next((n for n, v in given if isinstance(v, Number) and v.tensor is None and any(isinstance(x, ast.Name) and x.id in loop.targets for x in ast.walk(n))), None)
+        if counter is None or any(isinstance(v, Tensor) and isinstance(n, ast.Name) and n is counter for n, v in given):
+            continue
+        made = made or (nodes.get(id(ran.node)) if ran else None)
+        fixed = made is not None and made.says("dynamic") is False
+        yield _finding("number", call, Severity.WARNING if fixed else Severity.NOTE, *((made,) if made else ()))
+        return
+
+
+def _decorated(function: Function) -> bool:
+    marks = [ast.unparse(mark) for mark in function.decorators()]
+    return any(mark.startswith("torch.compile") and "dynamic=True" not in mark for mark in marks)
+
+
+def _in_words(symptoms: Symptoms) -> Iterator[Finding]:
     limit = symptoms.has("dynamo-limit")
     again = symptoms.seen("dynamo-recompile")
     graphs = symptoms.cite("cudagraph-sizes", most=2)
@@ -44,4 +126,54 @@ RULE = Rule(
         why="每个编译版本都有守卫条件：形状、数值、模块、dtype。每次调用都不满足守卫的输入会导致每次都重编译；超过上限后该函数不再编译执行（fullgraph=True 时直接报错）。",
         fix="用 TORCH_LOGS=recompiles 查看原因。标明会变的部分：torch.compile(..., dynamic=True)、torch._dynamo.mark_dynamic(x, dim)，参数形状变化用 torch._dynamo.config.force_parameter_static_shapes = False；变化的数字改传张量；填充到少数几种尺寸；或调大 torch._dynamo.config.recompile_limit（2.6 之前叫 cache_size_limit）。",
     ),
+    variants={
+        "loop": (
+            Text(
+                title="{code} compiles anew at each turn of the loop",
+                why="Each call makes another compiled object; tracing and compiling take seconds to minutes, and what was compiled before is thrown away or wrapped once more.",
+                fix="Compile once, before the loop (model = torch.compile(model)), and call the result in it.",
+            ),
+            Text(
+                title="{code} 在循环的每一轮都重新编译",
+                why="每次调用都会产生新的编译对象；跟踪和编译要几秒到几分钟，之前编译的结果被丢掉，或者又包了一层。",
+                fix="在循环之前只编译一次（model = torch.compile(model)），循环里调用它的结果。",
+            ),
+        ),
+        "forward": (
+            Text(
+                title="{code} compiles inside forward, at each call",
+                why="Each pass makes another compiled object, and tracing and compiling take seconds to minutes.",
+                fix="Compile once in __init__ or after the model is made (model = torch.compile(model)).",
+            ),
+            Text(
+                title="{code} 写在 forward 里，每次调用都会编译",
+                why="每次前向都会产生新的编译对象，而跟踪和编译要几秒到几分钟。",
+                fix="只编译一次：写在 __init__ 里，或在创建模型之后（model = torch.compile(model)）。",
+            ),
+        ),
+        "attribute": (
+            Text(
+                title="{code} changes a number that the compiled module is guarded by: it recompiles at each call",
+                why="torch.compile takes integer attributes of a module as constants. A counter in forward is another constant each time; after 8 versions the module runs uncompiled.",
+                fix="Count outside of forward, keep the counter in a tensor (register_buffer), or set torch._dynamo.config.allow_unspec_int_on_nn_module = True.",
+            ),
+            Text(
+                title="{code} 改变了编译模块的守卫所依赖的数字：每次调用都会重新编译",
+                why="torch.compile 把模块的整数属性当作常量。forward 里的计数器每次都是新的常量；8 个版本之后模块就不再编译执行。",
+                fix="在 forward 之外计数，或把计数放进张量（register_buffer），或设 torch._dynamo.config.allow_unspec_int_on_nn_module = True。",
+            ),
+        ),
+        "number": (
+            Text(
+                title="{code} gives a compiled function a Python number that changes at each step",
+                why="torch.compile makes a number part of what it compiled. The second value costs another compilation (then it is taken as variable); with dynamic=False, and before PyTorch 2.1, each value does, up to the limit of 8.",
+                fix="Pass it as a tensor (torch.tensor(step, device=...)), leave it out, or compile with dynamic=True. TORCH_LOGS=recompiles tells whether it matters.",
+            ),
+            Text(
+                title="{code} 给编译过的函数传了每步都变的 Python 数字",
+                why="torch.compile 会把数字编进结果里。第二个值会再编译一次（之后视为可变）；dynamic=False 时，以及 PyTorch 2.1 之前，每个值都会重新编译，直到上限 8 次。",
+                fix="改传张量（torch.tensor(step, device=...)），或不传，或用 dynamic=True 编译。TORCH_LOGS=recompiles 可看出是否有影响。",
+            ),
+        ),
+    },
 )

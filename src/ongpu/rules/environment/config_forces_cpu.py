@@ -1,14 +1,16 @@
 """The program's own settings (an option, a configuration file, an argument) say CPU."""
 
+import ast
 from collections.abc import Iterator
 
 from ongpu.facts.framework import Jax, OnnxRuntime, TensorFlow, Torch
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.intent import on_purpose
 from ongpu.facts.mismatch import Mismatches
-from ongpu.facts.program import Program, Script
+from ongpu.facts.program import Event, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
-from ongpu.facts.values import CPU, Const, Device
+from ongpu.facts.traced import called, jax_steps, jits, tf_steps, trainers
+from ongpu.facts.values import CPU, Const, Device, Items
 from ongpu.facts.visible import blind
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
@@ -26,7 +28,7 @@ def check(
     mismatches: Mismatches | None,
     program: Program | None,
 ) -> Iterator[Finding]:
-    yield from (finding for script in program.scripts for finding in _in_source(script)) if program else ()
+    yield from (finding for script in program.scripts for finding in (*_in_source(script), *_in_traced(script))) if program else ()
     if symptoms is None:
         return
     if symptoms.has("lightning-not-used"):
@@ -117,6 +119,44 @@ def _in_source(script: Script) -> Iterator[Finding]:
         yield Finding(certainty=Certainty.POSSIBLE, severity=Severity.WARNING, variant="source", values={"setting": forced[0].event.words(60)}, refs=(forced[0].event.ref(),))
 
 
+def _in_traced(script: Script) -> Iterator[Finding]:
+    """TensorFlow, JAX or Paddle told to use the CPU, in a script that trains with it."""
+    steps, jax = list(tf_steps(script)), list(jax_steps(script))
+    told: list[Event] = []
+    if steps and not script.imports & {"jax", "torch"}:  # beside those, TensorFlow only reads the data
+        hidden = script.calls("tensorflow.config.set_visible_devices", "tensorflow.config.experimental.set_visible_devices")
+        told += [e for e in hidden if isinstance(none := e.arg(0, "devices"), Items) and not none.items and "GPU" in _words(e.arg(1, "device_type"))]
+        told += _under_cpu(script, steps)
+    if jax or any(j.framework == "jax" and "train" in j.name for j in jits(script)):
+        told += [e for e in script.calls("jax.config.update") if _words(e.arg(0)).startswith("jax_platform") and _words(e.arg(1)) == "cpu"]
+        told += [e for e in script.events if _sets(e) in ("JAX_PLATFORMS", "JAX_PLATFORM_NAME") and _words(e.value if e.kind == "setitem" else e.arg(1)) == "cpu"]
+    if script.trains:
+        told += [e for e in script.calls("paddle.set_device", "paddle.device.set_device") if _words(e.arg(0)) == "cpu"]
+    for event in [e for e in told if e.certain][:1]:
+        yield Finding(certainty=Certainty.LIKELY, severity=Severity.WARNING, variant="framework", values={"setting": event.words(60)}, refs=(event.ref(),))
+
+
+def _under_cpu(script: Script, steps: list[Event]) -> list[Event]:
+    """with tf.device("/CPU:0") around the training, where no other such block holds training."""
+    names = trainers(steps) | {e.name.removeprefix(".") for e in steps}
+    held: list[tuple[Event, bool]] = []
+    for event in distinct(script.calls("tensorflow.device", "tensorflow.compat.v1.device")):
+        blocks = [n for n in ast.walk(script.tree) if isinstance(n, ast.With) and any(item.context_expr is event.node for item in n.items)]
+        if any(isinstance(x, ast.Call) and called(x) in names for block in blocks for s in block.body for x in ast.walk(s)):
+            held.append((event, "cpu" in _words(event.arg(0)).lower()))
+    return [event for event, cpu in held] if held and all(cpu for _, cpu in held) else []
+
+
+def _words(value: object) -> str:
+    return value.value if isinstance(value, Const) and isinstance(value.value, str) else ""
+
+
+def _sets(event: Event) -> str:
+    """The environment variable that it sets, or ""."""
+    sets = (event.kind == "setitem" and event.name == "os.environ") or event.name in ("os.putenv", "os.environ.setdefault")
+    return _words(event.args[0]) if sets and event.args else ""
+
+
 def _none_offloaded(symptoms: Symptoms) -> bool:
     """Whether a llama.cpp with a working CUDA backend was told to put no layer on the card (Ollama decides by free memory)."""
     failed = symptoms.has("memory-not-enough", "compat-803", "compat-804", "no-kernel-image", "gpu-not-seen")
@@ -143,6 +183,18 @@ RULE = Rule(
         fix="把 {setting} 改为 GPU：--device cuda（或 cuda:0）、device: cuda、use_cpu: false、gpu=True、n_gpu_layers=-1（llama.cpp）、providers=['CUDAExecutionProvider', 'CPUExecutionProvider']、accelerator='gpu'、--execution-providers cuda；`accelerate config` 中“仅用 CPU”选 No。",
     ),
     variants={
+        "framework": (
+            Text(
+                title="The source tells the framework to use the CPU: {setting}",
+                why="Whatever the machine has, the training of this script stays on the CPU.",
+                fix="Take the line away: TensorFlow and JAX use the GPU by themselves where they find one (tf.config.list_physical_devices('GPU'), jax.devices()). Where the CPU is meant, choose it from outside (JAX_PLATFORMS=cpu, CUDA_VISIBLE_DEVICES=-1).",
+            ),
+            Text(
+                title="代码让框架使用 CPU：{setting}",
+                why="无论机器上有什么，这个脚本的训练都会留在 CPU 上。",
+                fix="去掉这一行：TensorFlow 和 JAX 找到 GPU 时会自动使用（tf.config.list_physical_devices('GPU')、jax.devices()）。确实要用 CPU 时，从外部指定（JAX_PLATFORMS=cpu、CUDA_VISIBLE_DEVICES=-1）。",
+            ),
+        ),
         "source": (
             Text(
                 title="The source itself chooses the CPU: {setting}",

@@ -9,6 +9,7 @@ from ongpu.facts.hardware import Gpus
 from ongpu.facts.intent import on_purpose
 from ongpu.facts.program import Event, Program, Script
 from ongpu.facts.symptoms import Symptoms
+from ongpu.facts.traced import jax_steps, tf_steps
 from ongpu.facts.values import CUDA, MAYBE, Const, Module, Tensor
 from ongpu.facts.visible import blind
 from ongpu.lazy import lazy, replace
@@ -117,6 +118,7 @@ def _in_source(script: Script) -> Iterator[Finding]:
     if value and not _NOTHING.match(value):
         return
     used = next((e for e in script.events if last.before(e) and _asks(e)), None)
+    used = used or next((e for e in (*tf_steps(script), *jax_steps(script)) if last.order < e.order), None)
     if used is not None:
         sure = used.name == ".cuda" or (isinstance(used.value, Tensor | Module) and _placed(used) == CUDA)
         yield Finding(

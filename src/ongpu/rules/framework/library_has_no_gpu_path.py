@@ -8,7 +8,7 @@ from ongpu.facts.framework import Packages, Torch
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.program import Event, Program, Script
 from ongpu.facts.symptoms import Symptoms
-from ongpu.facts.values import Const, Items, Module, Tensor, Value
+from ongpu.facts.values import Const, Items, Tensor, Value
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 # fmt: off
@@ -42,7 +42,7 @@ ON_GPU = ("device", "device_type", "task_type", "tree_method", "gpu_id", "predic
 
 def _in_source(script: Script) -> Iterator[Finding]:
     """CPU estimators, or boosted trees without a device, as all that a script that asks for CUDA trains."""
-    deep = script.trains or any(isinstance(e.receiver, Module) for e in script.calls("forward")) or any(isinstance(e.value, Module) for e in script.calls())
+    deep = script.trains or any(m.sure and not m.name.startswith((*HEAVY, *BOOSTED)) for m in script.modules)
     if not script.names_cuda or deep or script.managed or script.imports & {"cuml", "tensorflow", "keras", "jax", "flax", "cudf", "cupy"}:
         return
     fitted = list(script.calls(".fit", ".fit_transform", ".fit_predict"))

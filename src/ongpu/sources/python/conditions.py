@@ -55,3 +55,10 @@ def _of_words(node: ast.expr, words: list[str], absent: bool) -> str:
         return "every"
     small = isinstance(node, ast.Compare) and any(isinstance(n, ast.Constant) and n.value in (0, 1) for n in node.comparators)
     return "first" if small and not _COUNTERS.isdisjoint(words) else "other"
+
+
+def remainder(test: ast.expr) -> bool:
+    """Whether the test is true at all but each n-th: "i % n", "i % n != 0"."""
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.NotEq):
+        test = test.left
+    return isinstance(test, ast.BinOp) and isinstance(test.op, ast.Mod)

@@ -202,6 +202,7 @@ class Expressions(State):
         if any(isinstance(op, ast.Is | ast.IsNot | ast.In | ast.NotIn) for op in node.ops):
             return Number()
         if flat(values):
+            self.mix("Compare", node, tuple(values))
             return self.tensor_of(values, graph=False, origin="derived")
         return Unknown("cuda-test") if any(isinstance(v, Unknown) and "device." in v.hint for v in values) else Number()
 

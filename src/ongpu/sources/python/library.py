@@ -81,7 +81,7 @@ SEVERAL = frozenset({"chunk", "split", "unbind", "topk", "sort", "unsafe_chunk",
 # Methods of a tensor that give Python numbers (and wait for the GPU, where the tensor lies there).
 TO_NUMBER = frozenset({"item", "tolist"})
 SIZES = frozenset({"size", "dim", "numel", "nelement", "ndimension", "stride", "element_size", "data_ptr", "get_device", "is_contiguous", "type", "__len__", "storage_offset", "is_floating_point", "storage", "untyped_storage"})  # fmt: skip
-TENSOR_FIELDS = frozenset({"shape", "dtype", "ndim", "is_cuda", "requires_grad", "layout", "names", "is_leaf", "grad_fn"})
+TENSOR_FIELDS = frozenset({"shape", "dtype", "ndim", "is_cuda", "is_xpu", "is_mps", "is_cpu", "is_meta", "is_sparse", "is_quantized", "is_nested", "requires_grad", "layout", "names", "is_leaf", "grad_fn"})
 DTYPE_METHODS = frozenset({"half", "float", "double", "bfloat16", "long", "int", "short", "char", "byte", "bool"})
 
 LOSS_FUNCTIONS = frozenset({
@@ -135,3 +135,4 @@ DATASETS = ("torchvision.datasets.", "torchaudio.datasets.", "torch.utils.data.T
 MODULE_BASES = frozenset({"torch.nn.Module", "torch.jit.ScriptModule", "transformers.PreTrainedModel", "torch.nn.Sequential", "diffusers.ModelMixin"})
 DATASET_BASES = frozenset({"torch.utils.data.Dataset", "torch.utils.data.IterableDataset", "torchvision.datasets.VisionDataset", "torchvision.datasets.ImageFolder", "torch_geometric.data.Dataset"})  # fmt: skip
 LIGHTNING_BASES = frozenset({"lightning.LightningModule", "lightning.LightningDataModule"})
+FAILS = frozenset({"assertRaises", "assertRaisesRegex", "raises"})  # contexts in which a test wants an error

@@ -3,6 +3,7 @@
 import ast
 
 from ongpu.facts.program import Event
+from ongpu.facts.traced import JITS, TF_FUNCTION
 from ongpu.facts.values import (
     ANY,
     CPU,
@@ -54,6 +55,8 @@ class LibraryCalls(Expressions):
             if isinstance(value, Function) and value not in self.waiting:
                 self.waiting.append(value)
         hint = event.name.removeprefix(".")
+        if hint in library.FAILS:
+            return Unknown("fails")
         return Unknown(hint + "()" if any(w in hint.lower() for w in ("device", "cuda")) else "")
 
     def backward(self, event: Event, base: Value) -> None:
@@ -108,6 +111,8 @@ class LibraryCalls(Expressions):
         if name in library.HANDLES:
             self.escape((*args, *kw.values()), event)
             return Handle(name, event)
+        if name in JITS or name in TF_FUNCTION:
+            return args[0] if args and isinstance(args[0], Function) else self.unknown(event)
         if name == "deepspeed.initialize":
             model = kw.get("model", args[1] if len(args) > 1 else None)
             if isinstance(model, Module):

@@ -59,15 +59,24 @@ class Methods(LibraryCalls):
         for loop in self.at.loops:
             loop.forwards = [*(loop.forwards or ()), event]
         self.mix_call("forward", node, [*args, *kw.values()])
-        inner = module
-        while inner.wraps:
-            inner = inner.wraps
+        place = module.where(event)
+        if module.wraps or place == MANAGED:  # DataParallel, DistributedDataParallel and what accelerate prepared move what they are given
+            args = [self._brought(value, place) for value in args]
+            kw = {name: self._brought(value, place) for name, value in kw.items()}
+        inner = module.inner
         found = inner.cls.find("forward") if isinstance(inner.cls, Class) else None
         given: Value | None = None
         if isinstance(found, Function) and not module.me:
             given = self.run(found, args, kw, event, inner, stars)
         event.value = given if given is not None and not isinstance(given, Unknown) else self._output(module, event, args, kw)
         return event.value
+
+    @staticmethod
+    def _brought(value: Value, place: str) -> Value:
+        """A tensor on the CPU, as it arrives at that place."""
+        if not isinstance(value, Tensor) or value.where != CPU:
+            return value
+        return Tensor(place, value.origin, value.graph, value.scalar, (value,), value.made, True, value.scaled)
 
     def _output(self, module: Module, event: Event, args: list[Value], kw: Kw) -> Value:
         name = module.name
@@ -260,6 +269,8 @@ class Methods(LibraryCalls):
             return Unknown("numpy")
         if name in library.SIZES:
             return Number() if name != "type" or not args else Tensor(base.where, base.origin, base.graph, parents=(base,), placed=base.placed)
+        if name == "type_as" and args:
+            return Tensor(args[0].where if isinstance(args[0], Tensor) else NOWHERE, base.origin, base.graph, base.scalar, (base,), base.made, True, base.scaled)
         if name in ("detach", "detach_"):
             return Tensor(base.where, base.origin, False, base.scalar, (), base.made, base.placed, base.scaled)
         if name in ("new_zeros", "new_ones", "new_empty", "new_full", "new_tensor", "new"):
@@ -271,6 +282,8 @@ class Methods(LibraryCalls):
             return inner if name in ("pop", "get") else Items([inner if name == "values" else Number()], "list", True)
         if name == "pin_memory":
             return base
+        if name == "type_as" and args and isinstance(args[0], Tensor):
+            return Tensor(args[0].where, base.origin, base.graph, base.scalar, (base,), base.made, True, base.scaled)
         if name.endswith("_") and not name.startswith("__"):
             self.mix_call(name, event.call, [base, *args, *kw.values()])
             return base

@@ -1,10 +1,13 @@
-"""What each kind of statement does."""
+"""What each kind of statement does.
+
+More than 400 lines because each kind has its method here, and all share the walk's state.
+"""
 
 import ast
 from collections.abc import Callable
 from typing import Any
 
-from ongpu.facts.program import Event, Guard, Loop
+from ongpu.facts.program import Event, Loop
 from ongpu.facts.values import (
     NOWHERE,
     Class,
@@ -22,12 +25,11 @@ from ongpu.facts.values import (
     Unknown,
     Value,
 )
-from ongpu.sources.python.functions import Functions
+from ongpu.sources.python.branches import Branches
+from ongpu.sources.python.library import FAILS
 
-_FAILS = frozenset({"assertRaises", "assertRaisesRegex", "raises"})
 
-
-class Statements(Functions):
+class Statements(Branches):
     """Follows statements."""
 
     kinds: dict[type[ast.AST], Callable[[Any], bool | None]]
@@ -194,73 +196,6 @@ class Statements(Functions):
             self.event("setattr", f"[{key.value}]" if isinstance(key, Const) else "[]", target, base, value=value)
             self.own(base, value)
 
-    def _if(self, node: ast.If) -> bool:
-        test = self.value(node.test)
-        self.tested(node.test, test)
-        kind = self.guard_kind(node.test, test)
-        known = self._settled(node.test, test)
-        if known is not None:
-            return self._one_way(node, known, kind)
-        before = dict(self.scope.names)
-        at = self.at
-        self.at = self.guarded(Guard(node.test, kind))
-        left = self.body(node.body)
-        one = self.scope.names
-        self.at = at
-        self.scope.names = before if not node.orelse else dict(before)
-        right = False
-        if node.orelse:
-            self.at = self.guarded(Guard(node.test, kind, True))
-            right = self.body(node.orelse)
-            self.at = at
-        if left and right:
-            return True
-        if left:
-            return False
-        if right:
-            self.scope.names = one
-            return False
-        if kind == "main":
-            self.scope.names |= one
-            return False
-        self._merge(one, kind)
-        return False
-
-    def _settled(self, node: ast.expr, value: Value) -> bool | None:
-        """Whether the test holds, where its value is known: not in a loop of the same function, where it may be another later."""
-        if len(self.at.loops) > self.at.frame.loops and not isinstance(node, ast.Constant):
-            return None
-        if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Is | ast.IsNot):
-            right = node.comparators[0]
-            if isinstance(node.left, ast.Name) and isinstance(right, ast.Constant) and right.value is None:
-                held = self.scope.get(node.left.id)
-                if isinstance(held, Const | Tensor | Module | Items):
-                    return (isinstance(held, Const) and held.value is None) == isinstance(node.ops[0], ast.Is)
-            return None
-        return bool(value.value) if isinstance(value, Const) and isinstance(node, ast.Name | ast.Constant) else None
-
-    def _one_way(self, node: ast.If, known: bool, kind: str) -> bool:
-        """An if whose test is known: the one branch is followed plainly; the other too, as under a condition."""
-        taken, left_out = (node.body, node.orelse) if known else (node.orelse, node.body)
-        before, at = dict(self.scope.names), self.at
-        ended = self.body(taken)
-        after, self.scope.names = self.scope.names, before
-        self.at = self.guarded(Guard(node.test, kind, known))
-        self.body(left_out)
-        self.at = at
-        self.scope.names = after
-        return ended
-
-    def _merge(self, one: dict[str, Value], kind: str) -> None:
-        """The names after two branches."""
-        names = self.scope.names
-        for name, value in one.items():
-            other = names.get(name)
-            if other is None:
-                names[name] = value
-            elif other is not value:
-                names[name] = self.join(value, other, kind)
-
     def _for(self, node: ast.For | ast.AsyncFor) -> None:
         over = self.value(node.iter)
         loop = Loop(node, "for", over, self.at.guards, len(self.at.loops), tuple(_names(node.target)), self.order)
@@ -294,7 +229,8 @@ class Statements(Functions):
             value = self.value(item.context_expr)
             self._context(value)
             called = item.context_expr.func if isinstance(item.context_expr, ast.Call) else None
-            fails = fails or (isinstance(called, ast.Attribute) and called.attr in _FAILS)
+            named = isinstance(called, ast.Attribute) and called.attr in FAILS
+            fails = fails or named or (isinstance(value, Unknown) and "fails" in value.hint)
             if item.optional_vars is not None:
                 self.bind(item.optional_vars, value)
         ended = self.body(node.body)
@@ -323,45 +259,6 @@ class Statements(Functions):
             self.at = self.changed(device=value.where)
         elif isinstance(value, Unknown):  # it may be any of these
             self.at = self.changed(autocast=self.at.autocast or None, grad=self.at.grad and None)
-
-    def _try(self, node: Any) -> bool:
-        ended = self.body(node.body)
-        after = self.scope.names
-        for handler in node.handlers:
-            self.scope.names = dict(after)
-            at = self.at
-            self.at = self.guarded(Guard(None, "error"))
-            if handler.name:
-                self.scope.names[handler.name] = Unknown()
-            left = self.body(handler.body)
-            self.at = at
-            if not left and not ended:
-                handled, self.scope.names = self.scope.names, dict(after)
-                self._merge(handled, "other")
-                after = self.scope.names
-            elif not left:
-                after, ended = self.scope.names, False
-        self.scope.names = after
-        if not ended:
-            ended = self.body(node.orelse)
-        return self.body(node.finalbody) or ended
-
-    def _match(self, node: ast.Match) -> None:
-        self.value(node.subject)
-        before = self.scope.names
-        result: dict[str, Value] | None = None
-        for case in node.cases:
-            self.scope.names = dict(before)
-            at = self.at
-            self.at = self.guarded(Guard(None, "other"))
-            left = self.body(case.body)
-            self.at = at
-            if left:
-                continue
-            if result is not None:
-                self._merge(result, "other")
-            result = self.scope.names
-        self.scope.names = result if result is not None else before
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         function = Function(node, self.at.frame.file, self.scope)
