@@ -19,7 +19,6 @@ def count(text: str) -> tuple[int, bool]:
         ("nn.Sequential(nn.Linear(10, 20), nn.ReLU(), nn.Linear(20, 5))", 300),
         ("nn.Sequential(nn.Embedding(100, 8), nn.Conv2d(3, 16, 3))", 800 + 432),
         ("nn.Sequential(nn.Conv2d(4, 8, (1, 3), groups=2))", 48),
-        ("nn.Sequential(*[nn.Linear(8, 8) for _ in range(4)])", 256),
         ("nn.ModuleList([nn.Linear(2 * 8, 8 // 2) for _ in range(2, 5)])", 192),
         ("Net()", 640),
         ("nn.TransformerEncoderLayer(64, 4, 128)", 4 * 64 * 64 + 2 * 64 * 128),

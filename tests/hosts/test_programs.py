@@ -20,3 +20,10 @@ def test_no_program(text: str) -> None:
 def test_the_lines_of_a_program_are_not_read_as_output() -> None:
     text = "import torch\nimport deepspeed\nconfig = {'offload_optimizer': {'device': 'cpu'}}\nprint('CUDA out of memory')\n"
     assert not explain(text).findings
+
+
+def test_the_comments_of_a_program_are_read_as_words() -> None:
+    text = "import torch\n\nx = 1  # RuntimeError: CUDA error: the launch timed out and was terminated\n"
+    report = explain(text)
+    assert report.findings[0].slug == "display-watchdog-timeout"
+    assert report.findings[0].refs[0].line == 3

@@ -527,7 +527,7 @@ model.fit(x / 255.0, y, epochs=2, batch_size=128)
 """,
     "tf on cpu": """\
 import os
-os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # so little work is faster on the CPU
 import tensorflow as tf
 model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
 model.compile("sgd", "mse")

@@ -74,6 +74,19 @@ class DryRun(Fact):
         return self.outcome in ("finished", "stopped") or (self.outcome == "timeout" and self.steps >= 2)
 
     @property
+    def own_error(self) -> Failure | None:
+        """The error that ended the script, where it is its own: no device, CUDA or memory, and nothing that we caused."""
+        ended = self.outcome == "error" and self.error is not None and self.error.kind == "script"
+        return self.error if ended and not self._reads_back else None
+
+    @property
+    def _reads_back(self) -> bool:
+        """Whether a file is missing in a folder to which the script saved what the dry run kept elsewhere."""
+        folders = {file.path.rpartition("/")[0] for file in self.files if file.redirected or file.refused}
+        missing = self.error is not None and "No such file" in self.error.message
+        return missing and self.error is not None and any(folder and folder in self.error.message for folder in folders)
+
+    @property
     def used_gpu(self) -> bool:
         """Whether anything was computed on the pretended GPU (in a job of several ranks: by any)."""
         return self.devices.ops.get("cuda", 0) > 0 or any(rank.peak_reserved for rank in self.ranks)
@@ -92,13 +105,15 @@ class DryRun(Fact):
         error = self.error
         stops = next((aside for aside in self.unsupported if aside.went_on is False), None)
         if self.outcome == "crashed" or (error and error.kind == "internal"):
-            return f"the dry run itself failed: {error.type}: {error.message[:200]}" if error else "the dry run itself failed"
+            return f"the dry run itself failed: {error.type}: {error.short}" if error else "the dry run itself failed"
         if self.outcome == "unsupported" or (error and error.kind == "unsupported") or stops:
-            what = f"{stops.op}: {stops.why}" if stops else error.message[:200] if error else "what the script does"
+            what = f"{stops.op}: {stops.why}" if stops else error.short if error else "what the script does"
             place = stops.place if stops else error.place if error else None
             return f"{what}{f' ({place})' if place else ''}"
-        if self.outcome == "error" and error and error.kind == "script":
-            return f"it stops with {error.type}: {error.message[:200]}".strip(": ")
+        if error and self._reads_back:
+            return f"the script reads back what it saved, of which the dry run kept no data: {error.short}"
+        if error and self.own_error:
+            return f"it stops with {error.type}: {error.short}".strip(": ")
         if self.outcome == "timeout" and not self.ran:
             return f"{self.steps or 'no'} step ended within the time limit ({self.seconds:.0f} s)"
         if self.ran and not self.used_gpu and not self.worked_on_cpu:

@@ -42,6 +42,12 @@ class Failure:
     kind: str = ""
     exit: int | None = None
 
+    @property
+    def short(self) -> str:
+        """The message on one line, cut."""
+        words = " ".join(self.message.split())
+        return words if len(words) <= 200 else words[:200] + " ..."
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
@@ -343,6 +349,10 @@ class Collective:
     dtype: str = ""
     group: str = ""
     count: int = 1
+
+    def __str__(self) -> str:
+        shape = f" {list(self.shape)}" if self.shape else ""
+        return f"{self.op}{shape}{f' ({self.place})' if self.place else ''}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

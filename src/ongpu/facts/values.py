@@ -138,6 +138,13 @@ class Tensor(Value):
         alone = all(t.origin in ("made", "derived") and t.where == self.where for t in line)
         return made[0].made if made and alone else None
 
+    @property
+    def sized(self) -> bool:
+        """Whether it surely has a dimension, as far as calls that make tensors of numbers go: torch.tensor(x) has none for a number x."""
+        made = (t.made for t in self.line() if t.made is not None)
+        unsure = (e for e in made if e.name in ("torch.tensor", "torch.as_tensor") and not isinstance(e.arg(0, "data"), Items | Tensor))
+        return not any(unsure)
+
     def modules(self) -> "list[Module]":
         """The modules that a backward pass from it reaches, by their outputs or parameters: the outermost of each."""
         found: dict[int, Module] = {}
@@ -191,6 +198,8 @@ class Module(Value):
     @property
     def weighs(self) -> bool:
         """Whether it holds parameters or buffers: losses and activations of torch.nn do not, an own class whose parts do."""
+        if self.either:
+            return any(module.weighs for module in self.either)
         return self.holds(0)
 
     def holds(self, depth: int) -> bool:

@@ -1,8 +1,11 @@
 """Whether a text is a program: then it is followed as one, and its lines are not read as output."""
 
 import ast
+import io
 import re
+import tokenize
 import warnings
+from collections.abc import Iterator
 
 from ongpu.lazy import lazy
 
@@ -21,3 +24,13 @@ def is_program(text: str) -> bool:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return True
+
+
+def comments(text: str) -> Iterator[tuple[int, str]]:
+    """The comments of a program, each with its line: what its author says in words, or pasted beside the code."""
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT:
+                yield token.start[0], token.string.lstrip("# ")
+    except (tokenize.TokenError, SyntaxError, RecursionError):  # it was parsed, so only ends that ast forgives
+        return

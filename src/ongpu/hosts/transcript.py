@@ -194,10 +194,10 @@ def split(lines: Sequence[Line], origin: str) -> Iterator[Evidence]:
             begins, new = match is not None, match["command"].strip() if match else None
         if begins:
             if command or any(text.strip() for _, text in lines[start:i]):
-                yield _evidence(lines[start:i], origin, command)
+                yield from _evidence(lines[start:i], origin, command)
                 parts += 1
             start, command = i, new
-    yield _evidence(lines[start:], origin, command)
+    yield from _evidence(lines[start:], origin, command)
 
 
 def _section(lines: Sequence[Line]) -> str | None:
@@ -209,7 +209,8 @@ def _section(lines: Sequence[Line]) -> str | None:
     return match["command"] if match else None
 
 
-def _evidence(lines: Sequence[Line], origin: str, command: str | None) -> Evidence:
+def _evidence(lines: Sequence[Line], origin: str, command: str | None) -> Iterator[Evidence]:
+    """The text; of a program, its comments too: they are words of a person, and may quote output."""
     end = len(lines)
     while end > 1 and not lines[end - 1][1].strip():
         end -= 1
@@ -217,5 +218,9 @@ def _evidence(lines: Sequence[Line], origin: str, command: str | None) -> Eviden
     first = lines[0][0] if lines else 1
     plain = all(number == first + i for i, (number, _) in enumerate(lines))
     text = "\n".join(line for _, line in lines)
-    readers = ("python", "env_vars") if programs.is_program(text) else ()
-    return Evidence("pasted", text, origin, command, None, first, () if plain else tuple(n for n, _ in lines), readers)
+    program = programs.is_program(text)
+    numbers = () if plain else tuple(n for n, _ in lines)
+    yield Evidence("pasted", text, origin, command, None, first, numbers, ("python", "env_vars") if program else ())
+    said = [(lines[number - 1][0], words) for number, words in programs.comments(text)] if program else []
+    if said:
+        yield Evidence("pasted", "\n".join(words for _, words in said), origin, None, None, 1, tuple(number for number, _ in said))

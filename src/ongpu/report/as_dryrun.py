@@ -242,7 +242,7 @@ def _ranks(run: DryRun, lang: str) -> Iterator[tuple[str, str]]:
             told += f"; {rank.error.type}: {rank.error.message[:120]}"
         yield f"rank {rank.rank}", told
     for mismatch in run.mismatches[:3]:
-        told = "; ".join(f"rank {rank}: {f'{c.op} {list(c.shape)} {_at(c.place, 30)}' if c else '-'}" for rank, c in mismatch.ranks.items())
+        told = "; ".join(f"rank {rank}: {collective or '-'}" for rank, collective in mismatch.ranks.items())
         yield word("mismatch", lang, index=mismatch.index), told
 
 

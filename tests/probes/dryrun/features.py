@@ -84,6 +84,32 @@ def tensors() -> None:
 
 
 @case
+def formats_and_flags() -> None:
+    x = torch.randn(2, 3, 8, 8, device=CARD).to(memory_format=torch.channels_last)
+    out = nn.Conv2d(3, 4, 3).cuda()(x)
+    assert out.is_contiguous(memory_format=torch.channels_last)
+    with torch.cuda.nvtx.range("a"):
+        torch.backends.cuda.matmul.allow_tf32 = True
+        torch.backends.cudnn.benchmark = True
+    for view in (x[0], x[:, 1:].transpose(0, 2), x.split(2, 1)[1], x.unbind(3)[2], x.chunk(2)[0]):
+        plain = torch.empty_strided(x.shape, x.stride())
+        assert view.untyped_storage().nbytes() == plain.untyped_storage().nbytes()
+    numbers, same = torch.arange(24, device=CARD).view(2, 3, 4), torch.arange(24).view(2, 3, 4)
+    for look in (lambda t: t[1], lambda t: t[0].t(), lambda t: t.split([1, 2], 1)[1], lambda t: t.unbind(-1)[2], lambda t: t[:, 1:, ::2]):
+        assert look(numbers).tolist() == look(same).tolist()
+        assert look(numbers).stride() == look(same).stride()
+
+
+@case
+def per_sample_gradients() -> None:
+    def loss(w: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
+        return (w * row).sum() ** 2
+
+    found = torch.func.vmap(torch.func.grad(loss), (None, 0))(torch.ones(16, device=CARD), data())
+    assert found.shape == (8, 16)
+
+
+@case
 def optimizers() -> None:
     for name in ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "Rprop", "ASGD"):
         train(net(), getattr(torch.optim, name))

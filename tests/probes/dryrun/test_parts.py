@@ -130,6 +130,26 @@ def test_the_sandbox(tmp_path: Path, event: str, arguments: tuple[Any, ...], ref
         assert told_of == []
 
 
+def test_what_was_there_is_not_deleted(tmp_path: Path) -> None:
+    script = """
+import os, shutil, sys, time
+sys.path.insert(0, sys.argv[1])
+from ongpu.probes.dryrun.overlay import spare_old
+os.mkdir("old"); open("old/a", "w").close(); open("b", "w").close()
+time.sleep(0.05)
+said = []
+spare_old(time.time(), lambda what, path, where: said.append((what, path)))
+time.sleep(0.05)
+os.mkdir("new"); open("c", "w").close()
+os.remove("b"); os.remove("c"); shutil.rmtree("old"); shutil.rmtree("new")
+print(sorted(os.listdir(".")), said)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(FOLDER.parents[2])], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.stdout.strip() == "['b', 'old'] [('delete', 'b'), ('delete', 'old')]", done.stderr
+
+
 def test_the_users_line_is_the_innermost_of_his_own() -> None:
     where = Where("train.py")
     code = compile("def look(w):\n    return w.here(1)\n", os.path.join(os.path.dirname(json.__file__), "inside.py"), "exec")

@@ -215,6 +215,18 @@ def test_never_on_the_gpu(tmp_path: Path) -> None:
     assert answer["devices"]["parameters"].keys() == {"cpu"}
 
 
+def test_visible_devices_are_those_of_the_variable(tmp_path: Path) -> None:
+    script = """
+        import os
+        os.environ["CUDA_VISIBLE_DEVICES"] = "3"
+        import torch
+        print(torch.cuda.is_available(), torch.cuda.device_count())
+    """
+    answer = dry(tmp_path, script)
+    assert "False 0" in answer["printed"]
+    assert "visible-devices" in {row["note"] for row in answer["notes"]}
+
+
 def test_what_cannot_be_followed_is_no_answer_about_the_script(tmp_path: Path) -> None:
     answer = dry(tmp_path, "import torch\ng = torch.cuda.CUDAGraph()\n")
     assert answer["outcome"] == "unsupported"

@@ -119,3 +119,8 @@ for x, y in loader:
 )
 def test_found_in_other_wordings(text: str) -> None:
     assert "device-side-assert" in linted(text)
+
+
+def test_a_dry_run_that_hung_in_a_loop_is_no_proof() -> None:
+    index = {"place": LOSS, "op": "embedding", "low": 64, "high": 3000, "allowed": [0, 63], "count": 9}
+    assert judged(outcome="timeout", steps=0, backwards=0, indices=[index]).findings == ()

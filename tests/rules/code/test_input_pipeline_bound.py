@@ -1,5 +1,5 @@
 import pytest
-from asking import explain_files, found, slugs
+from asking import explain_files, found, lint, slugs
 from parts import profiles
 
 from ongpu.model import Certainty, Severity, Verdict
@@ -62,3 +62,92 @@ def test_a_trace_whose_loading_is_hidden_is_clear() -> None:
     trace = profiles.text(profiles.kineto(steps=30, load=2000))
     assert found("input-pipeline-bound", trace) is None
     assert explain_files(trace).verdict is Verdict.CLEAR
+
+
+DATA = """\
+import numpy as np, pandas as pd, pickle
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+class Rows(Dataset):
+    def __init__(self, path, files):
+        self.path, self.files = path, files
+    def __len__(self):
+        return 5
+    def __getitem__(self, i):
+        {}
+        return torch.tensor(row), 0
+"""
+LOADER = """\
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(4, 2).to(device)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(data, batch_size=4, num_workers=4)
+for x, y in loader:
+    x, y = x.to(device), y.to(device)
+    nn.functional.cross_entropy(model(x), y).backward()
+    opt.step()
+"""
+TORCH = "import torch\nfrom torch import nn\nfrom torch.utils.data import DataLoader\n"
+
+
+def _found(text: str) -> list[tuple[str, str]]:
+    return [(f.variant, f.weight.name) for f in lint(text).findings if f.slug == "input-pipeline-bound"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "row = pd.read_csv(self.path).iloc[i]",
+        "table = np.load(self.path)\n        row = table[i]",
+        "with open(self.path, 'rb') as f:\n            row = pickle.load(f)[i]",
+        "row = torch.load('all.pt')[i]",
+        "path = self.path + '.parquet'\n        row = pd.read_parquet(path).iloc[i]",
+    ],
+)
+def test_a_file_that_is_read_for_every_sample(line: str) -> None:
+    assert _found(DATA.format(line)) == [("again", "WARNING")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "row = np.load(self.files[i])",
+        "path = self.files[i]\n        row = torch.load(path)",
+        "name = f'{self.path}/{i}.npy'\n        full = name.lower()\n        row = np.load(full)",
+        "row = np.load(self.path, mmap_mode='r')[i]",
+        "with open(self.files[i], 'rb') as f:\n            row = pickle.load(f)",
+        "if self.table is None:\n            self.table = pd.read_csv(self.path)\n        row = self.table.iloc[i]",
+        "row = self.table[i]",
+        "for path in self.files[i]:\n            row = np.load(path)",
+    ],
+)
+def test_files_of_their_own(line: str) -> None:
+    assert _found(DATA.format(line)) == []
+
+
+def test_read_once() -> None:
+    assert _found(DATA.format("row = self.table.iloc[i]").replace("path, files\n", "path, files\n        self.table = pd.read_csv(path)\n")) == []
+
+
+def test_pageable_batches_are_a_note_with_an_edit() -> None:
+    report = lint(TORCH + LOADER)
+    (finding,) = [f for f in report.findings if f.slug == "input-pipeline-bound"]
+    assert (finding.variant, finding.weight.name) == ("unpinned", "NOTE")
+    assert [(e.line, e.text) for e in finding.edits] == [(7, ", pin_memory=True"), (9, ", non_blocking=True"), (9, ", non_blocking=True")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LOADER.replace("num_workers=4", "num_workers=4, pin_memory=True"),
+        LOADER.replace("num_workers=4", "num_workers=4, pin_memory=args.pin"),
+        LOADER.replace(", num_workers=4", ""),
+        LOADER.replace("to(device), y.to(device)", "to(device, non_blocking=True), y.to(device, non_blocking=True)"),
+        LOADER.replace('"cuda" if torch.cuda.is_available() else "cpu"', '"cpu"'),
+        LOADER.replace("num_workers=4", "num_workers=4, **options"),
+        LOADER.replace("    nn.functional.cross_entropy(model(x), y).backward()\n    opt.step()\n", ""),
+    ],
+)
+def test_copies_that_are_fine(text: str) -> None:
+    assert _found(TORCH + text) == []

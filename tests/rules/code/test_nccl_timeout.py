@@ -39,7 +39,7 @@ def test_a_dry_run_whose_ranks_differ_in_a_collective() -> None:
     call = {"op": "all_reduce", "shape": [3], "dtype": "float32", "place": CALL}
     report = judged(mismatches=[{"index": 7, "ranks": {"0": call, "1": None}}])
     assert [f.slug for f in report.findings] == ["nccl-timeout"]
-    assert "number 7 is rank 0: all_reduce [3], rank 1: -" in report.findings[0].text("en").title
+    assert "number 7 is rank 0: all_reduce [3] (train.py:18), rank 1: -" in report.findings[0].text("en").title
 
 
 HEAD = "import torch, torch.distributed as dist\nfrom accelerate import Accelerator\n"

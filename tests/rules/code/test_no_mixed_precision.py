@@ -1,5 +1,5 @@
 import pytest
-from asking import found, slugs
+from asking import found, lint, slugs
 from parts import profiles
 from parts.dryruns import answer
 from parts.dryruns import notes as run_notes
@@ -48,3 +48,46 @@ def test_a_dry_run_with_much_work_in_float32_is_a_note() -> None:
     heavy = {**devices, "flop": {"cuda": 3e12}}
     assert run_notes(devices=heavy) == ["no-mixed-precision"]
     assert run_notes(devices=heavy, calls={"autocast": [{"dtype": "bfloat16", "place": None}]}) == []
+
+
+TRAINS = """\
+import torch
+import torchvision
+from torch import nn
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = torchvision.models.resnet50().to(device)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    loss = nn.functional.cross_entropy(model(x.to(device)), y.to(device))
+    loss.backward()
+    opt.step()
+"""
+WIDE = TRAINS.replace("torchvision.models.resnet50()", "nn.Sequential(nn.Linear(2048, 4096), nn.ReLU(), nn.Linear(4096, 10))")
+
+
+def _source_notes(text: str) -> list[str]:
+    return [f.weight.name for f in lint(text).findings if f.slug == "no-mixed-precision"]
+
+
+@pytest.mark.parametrize("text", [TRAINS, WIDE, TRAINS.replace("torchvision.models.resnet50()", "nn.Transformer()"), TRAINS.replace("for x, y in loader", "for i, (x, y) in enumerate(loader)")])
+def test_a_large_model_in_float32_is_a_note(text: str) -> None:
+    assert _source_notes(text) == ["NOTE"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TRAINS.replace("model(x.to(device))", "run(model, x)"),
+        "import torch\ntorch.set_float32_matmul_precision('high')\n" + TRAINS,
+        "import torch\ntorch.backends.cuda.matmul.allow_tf32 = True\n" + TRAINS,
+        TRAINS.replace("    loss = ", "    with torch.autocast('cuda'):\n        loss = "),
+        TRAINS.replace(".to(device)\nopt", ".to(device, torch.bfloat16)\nopt"),
+        TRAINS.replace(".to(device)\nopt", ".double().to(device)\nopt"),
+        TRAINS.replace('"cuda" if torch.cuda.is_available() else "cpu"', '"cpu"'),
+        TRAINS.replace("torchvision.models.resnet50()", "nn.Linear(10, 2)"),
+        TRAINS.replace("    loss.backward()\n    opt.step()\n", ""),
+        TRAINS.replace("import torchvision", "import torchvision\nfrom accelerate import Accelerator\naccelerator = Accelerator()"),
+    ],
+)
+def test_neighbours_in_source(text: str) -> None:
+    assert _source_notes(text) == []

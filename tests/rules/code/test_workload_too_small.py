@@ -1,8 +1,9 @@
 import pytest
-from asking import found, slugs
+from asking import found, lint, linted, slugs
 from parts import profiles
 from parts.dryruns import answer
 from parts.dryruns import notes as run_notes
+from parts.programs import TRAINED
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 import pytest
-from asking import slugs
+from asking import lint, slugs
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,45 @@ def test_is_it(texts: tuple[str, ...]) -> None:
 )
 def test_is_not_it(texts: tuple[str, ...]) -> None:
     assert "cuda-device-order" not in slugs(*texts)
+
+
+HEAD = "import os\nimport pynvml, subprocess, torch\n"
+FREEST = "def freest():\n    pynvml.nvmlInit()\n    return max(range(4), key=lambda i: pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByIndex(i)).free)\n"
+
+
+def _weights(text: str) -> list[tuple[int, str]]:
+    return [(f.refs[0].line, f.weight.name) for f in lint(HEAD + text).findings if f.slug == "cuda-device-order"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (FREEST + "torch.cuda.set_device(freest())\n", (6, "WARNING")),
+        (FREEST + "device = torch.device(f'cuda:{freest()}')\n", (6, "WARNING")),
+        (FREEST + "best = freest()\nmodel = torch.nn.Linear(2, 2).to('cuda:' + str(best))\n", (7, "WARNING")),
+        ("import GPUtil\nids = GPUtil.getAvailable(order='memory')\ntorch.nn.Linear(2, 2).cuda(ids[0])\n", (5, "WARNING")),
+        ("out = subprocess.check_output(['nvidia-smi', '--query-gpu=memory.free', '--format=csv'])\nbest = pick(out)\ntorch.cuda.set_device(best)\n", (5, "WARNING")),
+        (FREEST + "os.environ['CUDA_VISIBLE_DEVICES'] = str(freest())\n", (6, "NOTE")),
+    ],
+)
+def test_numbers_of_nvidia_smi_used_as_cudas(text: str, found: tuple[int, str]) -> None:
+    assert _weights(text) == [found]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "os.environ['CUDA_DEVICE_ORDER'] = 'PCI_BUS_ID'\n" + FREEST + "torch.cuda.set_device(freest())\n",
+        FREEST + "print(freest())\ntorch.cuda.set_device(0)\n",
+        FREEST + "torch.cuda.set_device(local_rank)\n",
+        FREEST + "torch.cuda.set_device(args.gpu)\n",
+        "best = max(range(torch.cuda.device_count()), key=lambda i: torch.cuda.mem_get_info(i)[0])\ntorch.cuda.set_device(best)\n",
+        "print(subprocess.check_output(['nvidia-smi']))\nmodel = torch.nn.Linear(2, 2).to('cuda')\n",
+        "os.environ['CUDA_VISIBLE_DEVICES'] = '1'\n" + FREEST,
+        FREEST + "x = torch.zeros(3).to(device)\n",
+        "print('see nvidia-smi')\ntorch.cuda.set_device(choose())\n",
+        FREEST + "handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)\ntorch.cuda.set_device(freest())\n",
+    ],
+)
+def test_neighbours_in_source(text: str) -> None:
+    assert _weights(text) == []

@@ -49,3 +49,12 @@ def test_a_dry_run_with_an_error_of_tensors_that_no_other_rule_knows() -> None:
     assert [f.slug for f in judged(outcome="error", error=error("script", words)).findings] == ["not-gpu-related"]
     words = "expected mat1 and mat2 to have the same dtype, but got: float != c10::Half"
     assert [f.slug for f in judged(outcome="error", error=error("script", words)).findings] == ["dtype-mismatch"]
+
+
+def test_a_dry_run_that_reads_back_what_was_not_saved_is_not_the_scripts_fault() -> None:
+    told = error("script", "[Errno 2] No such file or directory: '/tmp/run1/model.bin'", "FileNotFoundError")
+    saved = [{"path": "/tmp/run1/model.safetensors", "what": "save", "refused": True}]
+    report = judged(outcome="error", error=told, files=saved)
+    assert (report.findings, report.verdict) == ((), Verdict.UNKNOWN)
+    assert "reads back what it saved" in report.unknown[0].because
+    assert [f.slug for f in judged(outcome="error", error=told).findings] == ["not-gpu-related"]

@@ -105,7 +105,7 @@ class BatchFinder:
             self._keep(ledger.last_step, ledger)
         else:
             self.skip -= 1
-        if self.seen >= MOST_STEPS + self.lag or self.world.late():
+        if self.seen >= MOST_STEPS or self.world.late():
             self._finish()
         elif kept:
             self._next()

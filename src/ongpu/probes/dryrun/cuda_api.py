@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import types
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Dict
 
 import torch
 
-from . import pretend
+from . import cuda_memory, cuda_streams
+from .current import index_of
 from .mode import Mode
 from .patch import put
 from .pretend import CUDA, C
@@ -19,17 +20,11 @@ def install(mode: Mode) -> None:
     """Answer for the card. Only names that this torch has are replaced, and a few that a CPU wheel lacks are added."""
     world = mode.world
     _devices(mode)
-    _memory(mode)
-    _streams(mode)
-    _random(mode)
+    cuda_memory.install(mode)
+    cuda_streams.install(mode)
     torch.version.cuda = str(world.card["cuda"])
     if hasattr(C, "_set_only_lift_cpu_tensors"):
         C._set_only_lift_cpu_tensors(True)  # torch.tensor(3., device="cuda") is then made on the CPU and moved, where it is seen
-
-
-def _index(world: Any, device: Any) -> int:
-    found = pretend.card_of(device if device is not None else "cuda", world.current)
-    return world.current if found is None else found
 
 
 def _devices(mode: Mode) -> None:
@@ -46,12 +41,12 @@ def _devices(mode: Mode) -> None:
     )  # fmt: skip
 
     def known(device: Any) -> bool:
-        if not 0 <= _index(world, device) < world.visible():
+        if not 0 <= index_of(world, device) < world.visible():
             raise AssertionError("Invalid device id")
         return True
 
     def set_device(device: Any) -> None:
-        index = _index(world, device)
+        index = index_of(world, device)
         if index < 0:
             return
         if index >= world.visible():
@@ -65,7 +60,7 @@ def _devices(mode: Mode) -> None:
         """torch.cuda.device(k)."""
 
         def __init__(self, device: Any) -> None:
-            self.idx = _index(world, device) if device is not None else -1
+            self.idx = index_of(world, device) if device is not None else -1
             self.prev_idx = -1
 
         def __enter__(self) -> None:
@@ -173,222 +168,3 @@ def _exchange(world: Any, index: int) -> int:
     if index is not None and index >= 0:
         world.current = index
     return int(old)
-
-
-def _memory(mode: Mode) -> None:
-    world, cuda = mode.world, torch.cuda
-
-    def of(device: Any) -> Any:
-        return world.cards[_index(world, device)].memory
-
-    def empty() -> None:
-        place = world.where.here()
-        world.called("empty_cache")
-        world.row("empty_cache", place, place=place)
-        for ledger in world.cards:
-            ledger.memory.empty_cache()
-
-    def statistics(device: Any = None) -> Dict[str, Any]:
-        m = of(device)
-        found: Dict[str, Any] = {}
-        for pool in ("all", "small_pool", "large_pool"):
-            for name, now, peak in (("allocated_bytes", m.allocated, m.peak_allocated), ("reserved_bytes", m.reserved, m.peak_reserved),
-                                    ("active_bytes", m.allocated, m.peak_allocated), ("requested_bytes", m.requested, m.peak_requested),
-                                    ("allocation", m.mallocs, m.mallocs), ("segment", m.segments_made, m.segments_made),
-                                    ("active", 0, 0), ("inactive_split", 0, 0), ("inactive_split_bytes", 0, 0)):  # fmt: skip
-                for part, value in (("current", now), ("peak", peak), ("allocated", now), ("freed", 0)):
-                    found["%s.%s.%s" % (name, pool, part)] = value
-        found.update({"num_alloc_retries": m.retries, "num_ooms": m.ooms, "max_split_size": -1, "num_sync_all_streams": 0,
-                      "num_device_alloc": m.segments_made, "num_device_free": 0})  # fmt: skip
-        return found
-
-    def info(device: Any = None) -> Any:
-        m = of(device)
-        return max(0, min(m.capacity, world.capacity) - m.reserved), int(world.card["total"])
-
-    answers: Dict[str, Callable[..., Any]] = {
-        "memory_allocated": lambda device=None: of(device).allocated, "max_memory_allocated": lambda device=None: of(device).peak_allocated,
-        "memory_reserved": lambda device=None: of(device).reserved, "max_memory_reserved": lambda device=None: of(device).peak_reserved,
-        "memory_cached": lambda device=None: of(device).reserved, "max_memory_cached": lambda device=None: of(device).peak_reserved,
-        "reset_peak_memory_stats": lambda device=None: of(device).reset_peaks(),
-        "reset_max_memory_allocated": lambda device=None: of(device).reset_peaks(),
-        "reset_max_memory_cached": lambda device=None: of(device).reset_peaks(), "reset_accumulated_memory_stats": lambda device=None: None,
-        "empty_cache": empty, "mem_get_info": info, "memory_stats": statistics, "memory_stats_as_nested_dict": statistics,
-        "memory_summary": lambda device=None, abbreviated=False: "(a dry run: %d bytes allocated)" % of(device).allocated,
-        "memory_snapshot": lambda *args, **kwargs: [],
-        "set_per_process_memory_fraction": lambda fraction, device=None: _fraction(world, of(device), fraction),
-        "list_gpu_processes": lambda device=None: "no processes", "_record_memory_history": lambda *args, **kwargs: None,
-        "_dump_snapshot": lambda *args, **kwargs: None, "_snapshot": lambda *args, **kwargs: {"segments": [], "device_traces": []},
-        "memory_usage": lambda device=None: 0,
-    }  # fmt: skip
-    for name, answer in answers.items():
-        put(cuda, name, answer)
-        put(cuda.memory, name, answer)
-    accelerator = getattr(torch, "accelerator", None)
-    for name in ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved", "empty_cache", "memory_stats",
-                 "reset_peak_memory_stats", "reset_accumulated_memory_stats"):  # fmt: skip
-        if accelerator is not None and hasattr(accelerator, name):
-            put(accelerator, name, answers[name])
-
-
-def _fraction(world: Any, memory: Any, fraction: float) -> None:
-    memory.capacity = min(memory.capacity, int(float(fraction) * int(world.card["total"])))
-
-
-def _streams(mode: Mode) -> None:
-    world = mode.world
-
-    class Stream:
-        """All work is in order here: a stream does nothing."""
-
-        def __init__(self, device: Any = None, priority: int = 0, **kwargs: Any) -> None:
-            self.device = CUDA[_index(world, device)]
-            self.priority, self.stream_id, self.cuda_stream, self.device_index, self.device_type = priority, 0, 0, self.device.index, 1
-
-        def synchronize(self) -> None:
-            """The host waits."""
-            world.sync("synchronize")
-
-        def wait_stream(self, stream: Any) -> None:
-            """Nothing to wait for."""
-
-        def wait_event(self, event: Any) -> None:
-            """Nothing to wait for."""
-
-        def record_event(self, event: Any = None) -> Any:
-            """An event at this point."""
-            return event if event is not None else Event()
-
-        def query(self) -> bool:
-            """All is done."""
-            return True
-
-        def is_capturing(self) -> bool:
-            """Graphs are not captured."""
-            return False
-
-        def __enter__(self) -> Any:
-            return self
-
-        def __exit__(self, *error: object) -> None:
-            return None
-
-    class Event:
-        """Time between two events is not simulated: 1 ms."""
-
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            return None
-
-        def record(self, stream: Any = None) -> None:
-            """Nothing to record."""
-
-        def wait(self, stream: Any = None) -> None:
-            """Nothing to wait for."""
-
-        def query(self) -> bool:
-            """All is done."""
-            return True
-
-        def synchronize(self) -> None:
-            """The host waits."""
-            world.sync("synchronize")
-
-        def elapsed_time(self, other: Any) -> float:
-            """Not measured."""
-            world.note("time-not-simulated", "times between CUDA events are not simulated: 1 ms is told", world.where.here())
-            return 1.0
-
-    class OnStream:
-        """torch.cuda.stream(s)."""
-
-        def __init__(self, stream: Any) -> None:
-            self.stream = stream
-
-        def __enter__(self) -> Any:
-            return self.stream
-
-        def __exit__(self, *error: object) -> None:
-            return None
-
-    cuda = torch.cuda
-    cuda.Stream = cuda.ExternalStream = cuda.streams.Stream = Stream
-    cuda.Event = cuda.streams.Event = Event
-    cuda.stream, cuda.StreamContext = OnStream, OnStream
-    cuda.current_stream = cuda.default_stream = lambda device=None: Stream(device)
-    cuda.set_stream = lambda stream: None
-    cuda.current_blas_handle = lambda: 0
-    for name, gives in (("range_push", 0), ("range_pop", 0), ("range_start", 0), ("range_end", None), ("mark", None)):
-        put(cuda.nvtx, name, lambda *args, _gives=gives, **kwargs: _gives)
-    put(cuda.profiler, "start", lambda: None)
-    put(cuda.profiler, "stop", lambda: None)
-    zero = types.SimpleNamespace(cudaProfilerStart=lambda: 0, cudaProfilerStop=lambda: 0, cudaMemGetInfo=cuda.mem_get_info)
-    put(cuda, "cudart", lambda: zero)
-    accelerator = getattr(torch, "accelerator", None)
-    if accelerator is not None and hasattr(accelerator, "current_stream"):
-        accelerator.current_stream = lambda device=None: Stream(device)
-    torch.Stream = Stream if hasattr(torch, "Stream") else None
-
-    class CUDAGraph:
-        """Captured graphs are not simulated."""
-
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            raise mode.unfollowed("CUDA graphs", "captured graphs are not simulated")
-
-    class graph(CUDAGraph):
-        """torch.cuda.graph."""
-
-    def make_graphed(*args: Any, **kwargs: Any) -> Any:
-        raise mode.unfollowed("CUDA graphs", "captured graphs are not simulated")
-
-    cuda.CUDAGraph, cuda.graph = CUDAGraph, graph
-    put(cuda, "make_graphed_callables", make_graphed)
-
-
-def _random(mode: Mode) -> None:
-    cuda = torch.cuda
-    state: List[Any] = [torch.zeros(16, dtype=torch.uint8)]
-
-    def get(device: Any = "cuda") -> Any:
-        return state[0].clone()
-
-    def keep(new: Any, device: Any = "cuda") -> None:
-        state[0] = new.clone() if isinstance(new, torch.Tensor) else new
-
-    answers: Dict[str, Any] = {
-        "manual_seed": lambda seed: None, "manual_seed_all": lambda seed: None, "seed": lambda: None, "seed_all": lambda: None,
-        "initial_seed": lambda: 0, "get_rng_state": get, "set_rng_state": keep,
-        "get_rng_state_all": lambda: [get() for _ in mode.world.cards],
-        "set_rng_state_all": lambda states: None,
-    }  # fmt: skip
-    for name, answer in answers.items():
-        put(cuda, name, answer)
-        put(cuda.random, name, answer)
-    maker = torch.Generator
-
-    class Generator(maker):  # type: ignore[misc,valid-type]
-        """A generator for the card is one of the CPU with another name: nothing random is computed there."""
-
-        def __new__(cls, device: Any = None) -> Any:
-            made = maker.__new__(cls, "cpu" if pretend.card_of(device, 0) is not None else device or "cpu")
-            made._shown = torch.device(device) if device is not None else torch.device("cpu")
-            return made
-
-        def __init__(self, device: Any = None) -> None:
-            return None
-
-        @property
-        def device(self) -> Any:
-            """Where it says it is."""
-            return self._shown
-
-    torch.Generator = Generator
-    default = Generator("cuda")
-    cuda.default_generators = tuple(default for _ in mode.world.cards)
-
-
-def optional(call: Callable[[], Any]) -> Optional[Any]:
-    """What a call gives, None where this torch has no such thing."""
-    try:
-        return call()
-    except (AttributeError, ImportError):
-        return None

@@ -36,11 +36,14 @@ def run(spec: Dict[str, Any], arguments: List[str]) -> int:
     """Runs `arguments` ([SCRIPT, ...] or ["-m", MODULE, ...]) as the spec says; writes the JSON; gives the exit code."""
     started = time.time()
     sys.dont_write_bytecode = True
+    inherited = os.environ.get("CUDA_VISIBLE_DEVICES")
+    os.putenv("CUDA_VISIBLE_DEVICES", "")  # a GPU that is really there is not touched; os.environ, which the script reads, is as it was
     for name, value in (spec.get("env") or {}).items():
         os.environ[name] = str(value)
     from .parts import Parts
 
     world = World(spec)
+    world.inherited_devices = inherited
     parts = Parts(world)
     try:
         parts.install()

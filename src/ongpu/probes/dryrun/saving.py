@@ -67,7 +67,7 @@ def _safetensors(mode: Mode) -> None:
     if importlib.util.find_spec("safetensors") is None:
         return
     try:
-        import safetensors.torch as module  # type: ignore[import-not-found]
+        module: Any = importlib.import_module("safetensors.torch")
     except Exception:  # a broken package is the script's business
         return
     world = mode.world

@@ -38,6 +38,7 @@ class World:
     def __init__(self, spec: Dict[str, Any]) -> None:
         self.spec = dict(DEFAULTS, **spec)
         self._visible: Optional[int] = None
+        self.inherited_devices: Optional[str] = None
         self.card = dict(CARD, **(spec.get("card") or {}))
         self.started = time.time()
         self.pid = os.getpid()
@@ -70,10 +71,12 @@ class World:
         self.collectives: List[Dict[str, Any]] = []
 
     def visible(self) -> int:
-        """Cards that CUDA shows: as CUDA_VISIBLE_DEVICES says when it is first asked, up to the first number that there is no card for."""
+        """Cards that CUDA shows: all, or what CUDA_VISIBLE_DEVICES says when it is first asked, up to the first number without a card.
+        A value from outside is about this machine's cards, not about the pretend ones: only one that the script (or the spec) set counts.
+        """
         if self._visible is None:
             told, count = os.environ.get("CUDA_VISIBLE_DEVICES"), len(self.cards)
-            if told is not None:
+            if told is not None and told != self.inherited_devices:
                 numbers = [part.strip() for part in told[:1000].split(",")]
                 known = 0
                 for number in numbers:

@@ -4,11 +4,15 @@ from collections.abc import Iterator, Mapping
 
 from ongpu.facts.code import Traceback
 from ongpu.facts.comparisons import Comparisons
+from ongpu.facts.program import Event, Program, Script
 from ongpu.facts.symptoms import Symptoms
+from ongpu.facts.values import Const, Module, may_be_gpu
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 
-def check(symptoms: Symptoms | None, traceback: Traceback | None, times: Comparisons | None) -> Iterator[Finding]:
+def check(symptoms: Symptoms | None, traceback: Traceback | None, times: Comparisons | None, program: Program | None) -> Iterator[Finding]:
+    if program and traceback is None:
+        yield from (finding for script in program.scripts for finding in _in_source(script))
     ratio = times.half_over_single() if times else None
     convolution = symptoms.cite("conv-words", most=2) if symptoms else ()
     if ratio is not None and ratio > 1.05 and convolution and times:
@@ -47,6 +51,59 @@ def check(symptoms: Symptoms | None, traceback: Traceback | None, times: Compari
     )
 
 
+NETS = ("torchvision.models.", "timm.create_model", "segmentation_models_pytorch.")
+NOT_CONVOLUTIONAL = ("vit", "swin", "deit", "beit", "mixer")
+
+
+def _in_source(script: Script) -> Iterator[Finding]:
+    """Settings that keep cuDNN from its fast kernels in a script that trains convolutions, recurrent layers of Keras, and the layout under autocast."""
+    net = _convolutions(script)
+    if net is None:
+        yield from _recurrent(script)
+        return
+    sets = {e.name.removeprefix("torch.backends.cudnn."): e for e in script.of("setattr") if e.name.startswith("torch.backends.cudnn.") and e.certain}
+    value = {name: e.value.value for name, e in sets.items() if isinstance(e.value, Const)}
+    if value.get("enabled") is False:
+        yield Finding(certainty=Certainty.LIKELY, variant="choice", values={"what": "torch.backends.cudnn.enabled = False"}, refs=(sets["enabled"].ref(), net.ref()))
+    elif value.get("deterministic") is True and value.get("benchmark") is not True:
+        yield Finding(
+            certainty=Certainty.POSSIBLE, severity=Severity.NOTE, variant="choice", values={"what": "torch.backends.cudnn.deterministic = True"},
+            refs=(sets["deterministic"].ref(), *((sets["benchmark"].ref(),) if "benchmark" in sets else ())),
+        )  # fmt: skip
+    if net.at.autocast and not script.says("channels_last") and not script.managed:
+        yield Finding(certainty=Certainty.POSSIBLE, severity=Severity.NOTE, variant="layout", values={"code": net.words(60)}, refs=(net.ref(),))
+
+
+def _convolutions(script: Script) -> Event | None:
+    """The call of a convolutional network that a loop trains on CUDA."""
+    for loop in script.loops:
+        for call in loop.forwards or () if loop.trains else ():
+            model = call.receiver.inner if isinstance(call.receiver, Module) else None
+            if model is not None and model.weighs and may_be_gpu(model.where(call)) and _of_convolutions(script, model):
+                return call
+    return None
+
+
+def _of_convolutions(script: Script, model: Module) -> bool:
+    name = model.made.words().lower() if model.made else ""
+    if model.name.startswith(NETS):
+        return not any(word in name for word in NOT_CONVOLUTIONAL)
+    parts = [e.value for e in script.calls("torch.nn.Conv2d", "torch.nn.Conv3d")]
+    return any(isinstance(part, Module) and part.root is model.root for part in parts)
+
+
+def _recurrent(script: Script) -> Iterator[Finding]:
+    """Keras layers whose arguments rule cuDNN's kernel out."""
+    for layer in script.calls("keras.layers.LSTM", "keras.layers.GRU"):
+        if any(n in (layer.kw or {}) and isinstance(layer.says(n), str | bool | int | float) and layer.says(n) != fast for n, fast in _FAST.items()):
+            yield Finding(certainty=Certainty.LIKELY, variant="recurrent", values={"what": layer.words(60)}, refs=(layer.ref(),))
+            return
+
+
+# What Keras asks for, as the docstrings of its LSTM and GRU say.
+_FAST: dict[str, object] = {"activation": "tanh", "recurrent_activation": "sigmoid", "recurrent_dropout": 0, "unroll": False, "use_bias": True, "reset_after": True}
+
+
 def _share(groups: Mapping[str, str]) -> float:
     """Percent of the time that a profile gives a kernel; 0 where it says nothing of use."""
     told = float((groups.get("share") or groups.get("share2") or "0").replace(",", "."))
@@ -70,6 +127,18 @@ RULE = Rule(
         fix="让 cuDNN 重新选择：更新 PyTorch 和 cuDNN，固定形状时设 torch.backends.cudnn.benchmark = True，给工作区留显存，使用 channels_last、半精度且通道数为 8 的倍数；PyTorch 1.13 到 2.x 可用 TORCH_CUDNN_V8_API_DISABLED=1 对比。",
     ),
     variants={
+        "layout": (
+            Text(
+                title="{code} runs convolutions under autocast in the NCHW layout",
+                why="cuDNN's tensor-core kernels want channels last (NHWC); otherwise it converts before and after, or takes a slower kernel.",
+                fix="model = model.to(memory_format=torch.channels_last) and images.to(device, memory_format=torch.channels_last); usually some 10 to 35 % faster. Measure.",
+            ),
+            Text(
+                title="{code} 在 autocast 下以 NCHW 布局计算卷积",
+                why="cuDNN 的 Tensor Core kernel 需要通道在后（NHWC）；否则要在前后转换，或选用较慢的 kernel。",
+                fix="model = model.to(memory_format=torch.channels_last)，并且 images.to(device, memory_format=torch.channels_last)；通常快 10 % 到 35 %，请实测。",
+            ),
+        ),
         "profile": (
             Text(
                 title="{share} % of the GPU's time goes into {kernel}: cuDNN's fast kernel was not chosen",

@@ -40,7 +40,7 @@ def _in_source(script: Script) -> Iterator[Finding]:
 
 def _mixed(astray: Tensor) -> bool:
     """Whether what it was computed from may have lain elsewhere, or have been a plain number."""
-    return any(t.scalar for t in astray.parents if isinstance(t, Tensor))
+    return not astray.sized or any(t.scalar for t in astray.parents if isinstance(t, Tensor))
 
 
 def _origin(astray: Tensor) -> str:

@@ -17,7 +17,8 @@ from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 def check(
     symptoms: Symptoms | None, traceback: Traceback | None, dryrun: DryRun | None, variables: Variables | None, program: Program | None
 ) -> Iterator[Finding]:
-    found = [_in_run(index) for index in dryrun.indices] if dryrun else []
+    # of a run that did not get through a step, a loop may only have gone on for ever by an assumed value
+    found = [_in_run(index) for index in dryrun.indices] if dryrun and (dryrun.ran or dryrun.outcome == "error") else []
     found += [finding for script in program.scripts for finding in _in_source(script)] if program else []
     yield from found
     if symptoms is None or found:

@@ -1,5 +1,6 @@
 """The GPU waits for data."""
 
+import ast
 import re
 from collections.abc import Iterator
 
@@ -8,16 +9,20 @@ from ongpu.facts.environment import Machine
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.intent import goes_on
 from ongpu.facts.profile import Profile
+from ongpu.facts.program import Event, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.system import Processes
+from ongpu.facts.values import CUDA, MAYBE, Items, Loader, Tensor
 from ongpu.knowledge.median import median
 from ongpu.model import Certainty, Finding, Layer, Ref, Rule, Severity, Text
 
 
 def check(
     log: TrainingLog | None, symptoms: Symptoms | None, gpus: Gpus | None, processes: Processes | None, machine: Machine | None,
-    traceback: Traceback | None, profile: Profile | None,
+    traceback: Traceback | None, profile: Profile | None, program: Program | None,
 ) -> Iterator[Finding]:
+    if program:
+        yield from (finding for script in program.scripts for finding in (*_read_again(script), *(() if traceback else _pageable(script))))
     if profile:
         yield from _in_profile(profile)
     share = log.data_share() if log else None
@@ -60,6 +65,67 @@ def check(
     else:
         found = list(_idle(symptoms, gpus, slow_disk))
         yield from found or _told(symptoms, gpus)
+
+
+WHOLE = (
+    "pandas.read_csv", "pandas.read_parquet", "pandas.read_excel", "pandas.read_json", "pandas.read_pickle", "pandas.read_hdf", "numpy.load",
+    "numpy.loadtxt", "numpy.genfromtxt", "torch.load", "pickle.load", "json.load", "scipy.io.loadmat", "joblib.load",
+)  # fmt: skip
+
+
+def _read_again(script: Script) -> Iterator[Finding]:
+    """A dataset whose __getitem__ reads a file that does not depend on the index: the whole of it for each sample."""
+    for call in distinct(script.calls(*WHOLE)):
+        frame = call.at.frame
+        if frame.kind != "getitem" or frame.function is None or call.at.guards or not isinstance(call.node, ast.Call) or not call.node.args:
+            continue
+        own = isinstance(frame.function.node, ast.FunctionDef)
+        if own and "mmap_mode" not in (call.kw or {}) and not call.stars and not _depends(call.node, frame.function.node):
+            yield Finding(subject=call.words(), certainty=Certainty.LIKELY, variant="again", values={"code": call.words(60)}, refs=(call.ref(),))
+            return
+
+
+def _depends(call: ast.Call, function: ast.AST) -> bool:
+    """Whether what is read depends on the index: through any chain of assignments in the function."""
+    given = {arg.arg for arg in function.args.args[1:]}  # type: ignore[attr-defined]
+    for _ in range(4):
+        for node in ast.walk(function):
+            if isinstance(node, ast.Assign | ast.AnnAssign | ast.For | ast.withitem | ast.NamedExpr | ast.AugAssign):
+                parts = node.iter if isinstance(node, ast.For) else node.context_expr if isinstance(node, ast.withitem) else node.value
+                targets = node.targets if isinstance(node, ast.Assign) else [node.optional_vars if isinstance(node, ast.withitem) else node.target]
+                if parts is not None and given & _names(parts):
+                    given |= {name for target in targets if target is not None for name in _names(target)}
+    return bool(given & {name for part in (*call.args, *(k.value for k in call.keywords)) for name in _names(part)})
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {x.id for x in ast.walk(node) if isinstance(x, ast.Name)}
+
+
+def _pageable(script: Script) -> Iterator[Finding]:
+    """A note on batches that workers make and the loop copies to CUDA from pageable memory, one after the other."""
+    if script.managed:
+        return
+    for loader in script.loaders:
+        if not loader.workers or loader.setting("pin_memory") is not None or loader.made.stars:
+            continue
+        moves = [
+            e for e in distinct(script.calls(".to", ".cuda"))
+            if isinstance(e.receiver, Tensor) and e.receiver.made is loader.made and e.training_loop and _takes(e, loader)
+            and isinstance(e.value, Tensor) and e.value.where in (CUDA, MAYBE) and "non_blocking" not in (e.kw or {})
+        ]  # fmt: skip
+        if moves:
+            yield Finding(
+                subject=loader.made.words(60), certainty=Certainty.POSSIBLE, severity=Severity.NOTE, variant="unpinned",
+                values={"code": loader.made.words(60), "copies": moves[0].words(60)}, refs=(loader.made.ref(), *(e.ref() for e in moves[:3])),
+                edits=(loader.made.file.argument(loader.made.call, "pin_memory=True"), *(e.file.argument(e.call, "non_blocking=True") for e in moves)),
+            )  # fmt: skip
+
+
+def _takes(event: Event, loader: Loader) -> bool:
+    """Whether its innermost loop goes over that loader, counted or not."""
+    over = event.loop.over if event.loop else None
+    return over is loader or (isinstance(over, Items) and over.uniform)
 
 
 def _in_profile(profile: Profile) -> Iterator[Finding]:
@@ -169,6 +235,30 @@ RULE = Rule(
         fix="把数据放到 SSD 或内存，或存成大的顺序文件（WebDataset、LMDB、TFRecord）；把 num_workers 提到 CPU 核数，配合 persistent_workers=True、pin_memory=True、prefetch_factor；预先缩小图像，或在 GPU 上解码（DALI、torchvision.io）。如果加 worker 没有变化，瓶颈就是磁盘：iostat -x 1。",
     ),
     variants={
+        "again": (
+            Text(
+                title="{code} reads the same file anew for every sample",
+                why="It stands in __getitem__, and what it reads does not depend on the index: the whole file is read and parsed once a sample, in every worker, and the GPU waits for it.",
+                fix="Read it once in __init__ (or at the first access, for files that cannot be handed to workers), and index it in __getitem__; for large arrays np.load(..., mmap_mode='r').",
+            ),
+            Text(
+                title="{code} 每取一个样本都重新读取同一个文件",
+                why="它写在 __getitem__ 里，而读取的内容与下标无关：每个样本、每个 worker 都要把整个文件读取并解析一遍，GPU 就在等它。",
+                fix="在 __init__ 里只读一次（不能传给 worker 的文件在首次访问时打开），__getitem__ 里只取下标；大数组用 np.load(..., mmap_mode='r')。",
+            ),
+        ),
+        "unpinned": (
+            Text(
+                title="The batches of {code} lie in pageable memory, so {copies} blocks",
+                why="From pageable memory the driver first copies into its own buffer, and Python waits. From pinned memory the copy runs beside the computation.",
+                fix="pin_memory=True for the loader and .to(device, non_blocking=True) for its batches. It gains where batches are large; measure.",
+            ),
+            Text(
+                title="{code} 的 batch 在可分页内存里，因此 {copies} 会阻塞",
+                why="从可分页内存复制时，驱动要先拷到自己的缓冲区，Python 只能等待。从锁页内存复制可与计算同时进行。",
+                fix="加载器设 pin_memory=True，batch 用 .to(device, non_blocking=True)。batch 大时才有收益，请实测。",
+            ),
+        ),
         "trace": (
             Text(
                 title="GPU {gpu} ran nothing for {share} % of the time while the loop waited for the next batch",

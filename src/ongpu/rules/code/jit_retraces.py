@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from ongpu.facts.program import RARE, Event, Program, Script, distinct
 from ongpu.facts.traced import JITS, TF_FUNCTION, Jit, called, jits
-from ongpu.facts.values import Number
+from ongpu.facts.values import Number, Value
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 
@@ -22,11 +22,12 @@ def _fresh(script: Script) -> Iterator[Finding]:
     """jit(lambda ...), jit(partial(...)) or jit of a function that the loop defines, at each turn: another function for the cache each time."""
     for call in distinct(script.calls(*JITS, *TF_FUNCTION)):
         loop = call.loop
-        given = call.node.args[0] if isinstance(call.node, ast.Call) and call.node.args else None
+        given: ast.AST | None = call.node.args[0] if isinstance(call.node, ast.Call) and call.node.args else None
         if loop is None or given is None or any(g.kind in (*RARE, "none") for g in call.guards_in(loop)):
             continue
         if isinstance(given, ast.Name):
-            given = next((n for n in ast.walk(loop.node) if isinstance(n, ast.FunctionDef) and n.name == given.id), None)  # type: ignore[attr-defined]
+            name = given.id
+            given = next((n for n in ast.walk(loop.node) if isinstance(n, ast.FunctionDef) and n.name == name), None)
         made = isinstance(given, ast.Lambda | ast.FunctionDef) or (isinstance(given, ast.Call) and ast.unparse(given.func).endswith("partial"))
         if given is not None and made and not _uses(given, loop.targets) and not _compared(call):
             yield _finding("fresh", call, call)
@@ -74,7 +75,7 @@ def _numbers(script: Script, known: list[Jit]) -> Iterator[Finding]:
         if jit.framework == "tensorflow" and options.keys() & {"input_signature", "reduce_retracing", "experimental_relax_shapes"}:
             continue
         shift = 1 if call.name.startswith(".") and _method(jit) else 0
-        given = [(n, i + shift, "", v) for i, (n, v) in enumerate(zip(call.node.args, call.args, strict=False))]
+        given: list[tuple[ast.expr, int, str, Value | None]] = [(n, i + shift, "", v) for i, (n, v) in enumerate(zip(call.node.args, call.args, strict=False))]
         given += [(k.value, -1, k.arg or "", (call.kw or {}).get(k.arg or "")) for k in call.node.keywords]
         for node, place, name, value in given:
             counter = isinstance(value, Number) and value.tensor is None and _uses(node, loop.targets) and not isinstance(node, ast.Subscript)

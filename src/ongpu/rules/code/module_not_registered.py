@@ -28,7 +28,7 @@ def _in_source(script: Script) -> Iterator[Finding]:
             continue
         if isinstance((owner.attrs or {}).get(event.name), Module):
             continue  # in the end it holds a ModuleList: the list was only its making
-        layers = [item for item in held.items if isinstance(item, Module) and item.sure and item.weighs and item.owner is not owner] if isinstance(held, Items) else []
+        layers = [item for item in held.items if isinstance(item, Module) and item.sure and item.weighs and item.root is not owner.root] if isinstance(held, Items) else []
         if not layers or not _used(owner.cls, event.name) or any(_registers(call, owner) for call in script.calls(".add_module", ".register_module", "setattr")):
             continue
         yield Finding(

@@ -125,7 +125,7 @@ def _collective(line: str) -> bool:
 
 def _in_run(mismatch: Mismatch) -> Finding:
     """From a dry run of all ranks: the first collective in which they differ."""
-    told = [f"rank {rank}: {f'{c.op} {list(c.shape)}' if c else '-'}" for rank, c in mismatch.ranks.items()]
+    told = [f"rank {rank}: {c if c else '-'}" for rank, c in mismatch.ranks.items()]
     places = dict.fromkeys(c.place for c in mismatch.ranks.values() if c and c.place)
     return Finding(fixes=(Fix("find-missing-rank"),), variant="run", values={"index": mismatch.index, "calls": told[:8]}, refs=tuple(p.ref() for p in places)[:4])
 

@@ -8,14 +8,19 @@ from ongpu.facts.hardware import Gpus
 from ongpu.facts.intent import goes_on
 from ongpu.facts.objects import Objects, cite
 from ongpu.facts.profile import Profile
+from ongpu.facts.program import Program, Script
 from ongpu.facts.symptoms import Symptoms
+from ongpu.facts.values import Module, may_be_gpu
+from ongpu.facts.weights import parameters
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 
 def check(
     symptoms: Symptoms | None, traceback: Traceback | None, gpus: Gpus | None, log: TrainingLog | None, profile: Profile | None,
-    objects: Objects | None, dryrun: DryRun | None,
+    objects: Objects | None, dryrun: DryRun | None, program: Program | None,
 ) -> Iterator[Finding]:
+    if program and not (dryrun or profile or traceback):
+        yield from (finding for script in program.scripts for finding in _in_source(script))
     if dryrun:
         yield from _in_run(dryrun)
     if profile:
@@ -24,6 +29,31 @@ def check(
         yield from _in_words(symptoms, traceback, gpus, log)
     if objects:
         yield from _in_objects(objects)
+
+
+MANY = 2_000_000  # parameters: below, a step is launch time and memory traffic rather than matrix products
+LARGE = ("torchvision.models.", "timm.create_model", "segmentation_models_pytorch.", "transformers.")
+CHOSEN = (
+    "autocast", "bfloat16", "float16", ".half(", "fp16", "bf16", "amp", "tf32", "TF32", "matmul_precision", "float64", "double", "mixed_precision", "precision=",
+)
+
+
+def _in_source(script: Script) -> Iterator[Finding]:
+    """A note on a large model that is trained on CUDA, where the script says nothing about precision."""
+    if script.managed or script.says(*CHOSEN):
+        return
+    for loop in script.loops:
+        calls = [f for f in loop.forwards or () if loop.trains and f.loop is loop and isinstance(f.receiver, Module)]
+        for call in calls:
+            model = call.receiver.inner if isinstance(call.receiver, Module) else None
+            if model is None or not may_be_gpu(model.where(call)):
+                continue
+            if model.name.startswith(LARGE) or model.name.startswith("torch.nn.Transformer") or parameters(script, model) >= MANY:
+                yield Finding(
+                    certainty=Certainty.POSSIBLE, severity=Severity.NOTE, variant="source", values={"code": call.words(60), "model": model.name},
+                    refs=(call.ref(),),
+                )  # fmt: skip
+                return
 
 
 def _in_objects(objects: Objects) -> Iterator[Finding]:
@@ -100,6 +130,18 @@ RULE = Rule(
         fix="开头设 torch.set_float32_matmul_precision('high')（TF32）；再用 torch.autocast('cuda', dtype=torch.bfloat16)，或 float16 加 torch.amp.GradScaler('cuda')；Trainer 用 bf16=True 或 fp16=True；accelerate launch --mixed_precision bf16；Lightning precision='bf16-mixed'；Keras mixed_precision.set_global_policy('mixed_float16')。",
     ),
     variants={
+        "source": (
+            Text(
+                title="{model} is trained in full float32: neither autocast nor TF32 is named",
+                why="Cards from Volta on compute matrix products and convolutions several times faster on tensor cores, in float16 or bfloat16; Ampere and newer take TF32 for float32 itself, which is off for matrix products unless asked for.",
+                fix="torch.set_float32_matmul_precision('high') at the start; then with torch.autocast('cuda', dtype=torch.bfloat16) around the forward pass and the loss (float16 with torch.amp.GradScaler on Volta and Turing). Measure both speed and accuracy.",
+            ),
+            Text(
+                title="{model} 以完整的 float32 训练：没有用 autocast，也没有用 TF32",
+                why="从 Volta 起，显卡用 Tensor Core 以 float16 或 bfloat16 计算矩阵乘法和卷积要快几倍；Ampere 及更新的卡对 float32 本身也可用 TF32，但矩阵乘法默认不开。",
+                fix="开头设 torch.set_float32_matmul_precision('high')；再把前向和损失放进 with torch.autocast('cuda', dtype=torch.bfloat16)（Volta、Turing 用 float16 加 torch.amp.GradScaler）。速度和精度都请实测。",
+            ),
+        ),
         "run": (
             Text(
                 title="{work} TFLOP a pass run in float32, though {card} has tensor cores",

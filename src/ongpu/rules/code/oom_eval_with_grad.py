@@ -29,7 +29,7 @@ def _in_source(script: Script) -> Iterator[Finding]:
         return
     for loop in script.loops:
         call = next((f for f in loop.forwards or () if f.loop is loop), None) if loop.evaluates else None
-        if call is None or call.at.grad is not True or not isinstance(call.receiver, Module) or call.receiver.training(call) is not False:
+        if call is None or call.name not in ("forward", ".forward") or call.at.grad is not True or not isinstance(call.receiver, Module) or call.receiver.training(call) is not False:
             continue
         if call.at.frame.inside("forward", "step", "evaluation") or _wants_gradients(script, loop, call):
             continue

@@ -57,7 +57,7 @@ def check(
 
 STATE = {"Adam": 2, "AdamW": 2, "NAdam": 2, "RAdam": 2, "Adamax": 2, "SGD": 0, "RMSprop": 1, "Adagrad": 1}  # tensors for each parameter, at least
 NAMED = lazy(r"(?<![\d.A-Za-z])(\d{1,3}(?:\.\d{1,2})?) ?[bB](?![A-Za-z])")  # "Llama-2-70b-hf"
-SHARED = ("quantiz", "load_in_", "bitsandbytes", "device_map", "meta", "offload", "gguf", "gptq", "awq", "checkpoint_wrapper", "pipeline_parallel")
+SHARED = ("quantiz", "load_in_", "bitsandbytes", "device_map", "'meta'", '"meta"', "offload", "gguf", "gptq", "awq", "checkpoint_wrapper", "pipeline_parallel")
 
 
 def _in_source(script: Script, gpus: Gpus) -> Iterator[Finding]:

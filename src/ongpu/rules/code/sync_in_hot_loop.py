@@ -11,6 +11,7 @@ from ongpu.facts.program import Event, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.traced import each_turn, in_traced, jax_steps, jits, loops, results, root, tf_steps
 from ongpu.facts.values import Tensor, may_be_gpu
+from ongpu.lazy import lazy
 from ongpu.model import Certainty, Edit, Finding, Layer, Rule, Severity, Text
 
 
@@ -78,11 +79,12 @@ TELLS = ("print", "format", ".info", ".debug", ".set_postfix", ".set_description
 
 
 def _customary(event: Event) -> bool:
-    """Whether a loss is read to be added to a sum or an average, or returned: what tutorials do."""
+    """Whether it is no number put aside for later: read to be added to a sum, returned or told at each step, or an array that is needed."""
     stmt = event.stmt
     call = stmt.value if isinstance(stmt, ast.Expr) else None
-    meter = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in ("update", "add", "step")
-    return isinstance(stmt, ast.AugAssign | ast.Return) or meter
+    kept = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "append"
+    array = event.name in (".cpu", ".numpy") and isinstance(event.receiver, Tensor) and not event.receiver.scalar
+    return not (isinstance(stmt, ast.Assign) or kept) or array
 
 
 HOST = (".numpy", ".item", ".tolist", ".block_until_ready", "float", "int", "print", "numpy.asarray", "numpy.array", "jax.device_get", "jax.block_until_ready")
@@ -170,6 +172,7 @@ def _in_words(symptoms: Symptoms, traceback: Traceback | None) -> Iterator[Findi
     )
 
 
+_WHOLE = lazy(r"\.(?:fit|train|evaluate|validate|test|predict|generate|spawn|launch)\((?!\))|\)\.train\(\)")  # a library's loop in one line
 BY_SHAPE = ("nonzero", "mask", "unique")  # waits for a count that decides a shape: often the only way (matching boxes, routing)
 MANY = 8.0  # waits in one pass of the loop: one or two are customary (the loss for a log, GradScaler's own), and cost little
 
@@ -180,7 +183,7 @@ def _in_run(run: DryRun) -> Iterator[Finding]:
         return
     # a line that also steps is a library's whole loop (trainer.fit, Trainer.train) or GradScaler.step: its waits are not the user's
     loops = {place for window in run.accumulation.windows for place in (window.step_place, window.backward_place)}
-    often = [sync for sync in run.syncs if sync.count >= run.turns - 1 and sync.place and sync.place not in loops]
+    often = [s for s in run.syncs if s.count >= run.turns - 1 and s.place and s.place not in loops and not _WHOLE.search(s.place.text)]
     each = sum(sync.count for sync in often) / run.turns
     emptied = [share for share in run.memory.empty_cache_calls if share.count >= run.turns - 1 and share.place]
     if each < 1 and not emptied:

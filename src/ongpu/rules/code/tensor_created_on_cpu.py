@@ -71,8 +71,8 @@ SIZED = ("zeros", "ones", "full", "arange", "linspace", "eye", "rand", "randn", 
 
 def _shaped(made: Event) -> bool:
     """Whether it surely has a dimension: torch.tensor(x) has none where x is a number."""
-    first = made.arg(0, "data")
-    return not (made.name in ("torch.tensor", "torch.as_tensor") and not isinstance(first, Items | Tensor)) and not isinstance(made.arg(0, "size"), Unknown)
+    number = made.name in ("torch.tensor", "torch.as_tensor") and not isinstance(made.arg(0, "data"), Items | Tensor)
+    return not number and not isinstance(made.arg(0, "size"), Unknown)
 
 
 def _held(script: Script, made: Event) -> Event | None:

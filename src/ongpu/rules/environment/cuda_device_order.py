@@ -1,11 +1,15 @@
 """CUDA numbers the GPUs in another order than nvidia-smi."""
 
+import ast
 import re
 from collections.abc import Iterator
 
 from ongpu.facts.environment import Variables
 from ongpu.facts.hardware import Gpus
+from ongpu.facts.program import Event, Program, Script
 from ongpu.facts.symptoms import Symptoms
+from ongpu.facts.traced import called
+from ongpu.facts.values import Const, Tensor
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
 
@@ -14,7 +18,46 @@ def _model(name: str) -> str:
     return re.sub(r"nvidia|geforce|tesla|quadro", "", name.lower()).strip()
 
 
-def check(variables: Variables | None, gpus: Gpus | None, symptoms: Symptoms | None) -> Iterator[Finding]:
+LISTS = ("nvmlDeviceGetHandleByIndex", "nvmlDeviceGetHandleByIndex_v2", "getAvailable", "getFirstAvailable", "getGPUs", "new_query")
+RUNS = ("check_output", "run", "Popen", "getoutput", "popen", "system")
+
+
+def _in_source(script: Script) -> Iterator[Finding]:
+    """A card that is chosen by nvidia-smi's (NVML's) numbers and then asked for by CUDA's."""
+    if script.says("CUDA_DEVICE_ORDER", "nvmlDeviceGetHandleByUUID", "nvmlDeviceGetUUID", "nvmlDeviceGetHandleByPciBusId"):
+        return
+    if not script.says("pynvml", "nvidia-smi", "GPUtil", "gpustat", "py3nvml"):
+        return
+    calls = [node for node in ast.walk(script.tree) if isinstance(node, ast.Call)]
+    listing = next((node for node in calls if called(node) in LISTS or (called(node) in RUNS and "nvidia-smi" in ast.unparse(node))), None)
+    if listing is None:
+        return
+    for event in script.events:
+        number = event.arg(0, "device")
+        picked = event.name in ("torch.cuda.set_device", "torch.device", ".cuda", ".to") and isinstance(event.node, ast.Call) and _computed(event, number)
+        visible = event.kind == "setitem" and event.name == "os.environ" and isinstance(event.args[0], Const) and event.args[0].value == "CUDA_VISIBLE_DEVICES"
+        if not picked and not (visible and not isinstance(event.value, Const)):
+            continue
+        yield Finding(
+            subject=event.words(), certainty=Certainty.POSSIBLE, severity=Severity.NOTE if visible else None, variant="source",
+            values={"code": event.words(60), "listed": script.file.quote(listing, 60)}, refs=(event.ref(), script.file.ref(listing)),
+        )  # fmt: skip
+        return
+
+
+def _computed(event: Event, number: object) -> bool:
+    """Whether the card's number is computed, and not the process's own rank."""
+    given = event.given(0, "device")
+    words = ast.unparse(given).lower() if given is not None else ""
+    if "rank" in words or "args" in words or isinstance(number, Const):
+        return False
+    if event.name in ("torch.cuda.set_device", ".cuda"):
+        return bool(words) and not isinstance(number, Tensor)
+    return isinstance(given, ast.JoinedStr | ast.BinOp) or (isinstance(given, ast.Call) and words.startswith("'cuda:{}'"))
+
+
+def check(variables: Variables | None, gpus: Gpus | None, symptoms: Symptoms | None, program: Program | None) -> Iterator[Finding]:
+    yield from (finding for script in program.scripts for finding in _in_source(script)) if program and not variables else ()
     order = variables.get("CUDA_DEVICE_ORDER") if variables else None
     if order == "PCI_BUS_ID" and not (symptoms and symptoms.has("order-fixed")):
         return
@@ -77,5 +120,18 @@ RULE = Rule(
         title="CUDA 给这些 GPU 的编号顺序与 nvidia-smi 不同{cards:（*）}{visible:（CUDA_VISIBLE_DEVICES=*）}",
         why="nvidia-smi 按 PCI 总线排序，CUDA 默认按速度排序（CUDA_DEVICE_ORDER=FASTEST_FIRST）。显卡型号不同时，两边的 0 号并不是同一块，程序会跑到别的 GPU 上。",
         fix="启动前 export CUDA_DEVICE_ORDER=PCI_BUS_ID（或在代码第一次 CUDA 调用之前设置），两者编号即一致；或按 UUID 选择：CUDA_VISIBLE_DEVICES=GPU-...（见 nvidia-smi -L）。",
-    ),
+    ),    variants={
+        "source": (
+            Text(
+                title="{code} uses a number of nvidia-smi's list ({listed}) as CUDA's",
+                why="nvidia-smi and NVML count all cards by PCI bus; CUDA counts the visible ones, the fastest first. With different cards, or with CUDA_VISIBLE_DEVICES set, the same number is another card.",
+                fix="os.environ['CUDA_DEVICE_ORDER'] = 'PCI_BUS_ID' before the first CUDA call, and choose by CUDA_VISIBLE_DEVICES (then use cuda:0); or ask torch.cuda.mem_get_info(i), which counts as CUDA does.",
+            ),
+            Text(
+                title="{code} 把 nvidia-smi 的编号（{listed}）当成 CUDA 的编号使用",
+                why="nvidia-smi 和 NVML 按 PCI 总线给所有显卡编号；CUDA 只数可见的卡，最快的排第一。显卡型号不同，或设了 CUDA_VISIBLE_DEVICES 时，同一个编号指的是另一块卡。",
+                fix="在第一次 CUDA 调用之前设 os.environ['CUDA_DEVICE_ORDER'] = 'PCI_BUS_ID'，并用 CUDA_VISIBLE_DEVICES 选卡（之后用 cuda:0）；或改问 torch.cuda.mem_get_info(i)，它的编号与 CUDA 一致。",
+            ),
+        ),
+    },
 )

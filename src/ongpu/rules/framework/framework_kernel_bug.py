@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from ongpu.facts.framework import Packages, TensorFlow, Torch
 from ongpu.facts.hardware import Gpus
+from ongpu.facts.program import Event, Program
 from ongpu.facts.symptoms import Symptoms
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
@@ -21,9 +22,18 @@ _KNOWN = (
 
 
 def check(
-    symptoms: Symptoms, torch: Torch | None, flow: TensorFlow | None, packages: Packages | None, gpus: Gpus | None
+    symptoms: Symptoms | None, torch: Torch | None, flow: TensorFlow | None, packages: Packages | None, gpus: Gpus | None, program: Program | None
 ) -> Iterator[Finding]:
     public = re.sub(r"(?:a|b|rc)\d{1,2}$|\.dev\d{1,8}$", "", torch.version.partition("+")[0]) if torch and torch.version else None
+    if symptoms is None:
+        return
+    labels = _expanded_labels(program) if program and public == "1.10.0" and symptoms.has("assert-label") else None
+    if labels and torch:  # https://github.com/pytorch/pytorch/issues/71550: labels of stride 0 are read beyond their end
+        yield Finding(
+            variant="known", certainty=Certainty.LIKELY, values={"version": "torch 1.10.0", "fixed": "1.10.1"},
+            fixes=(Fix("upgrade-package", {"packages": "torch==1.10.1"}),), refs=(labels.ref(), *torch.about("version"), *symptoms.cite("assert-label", most=1)),
+        )
+        return
     for name, package, releases, fixed in _KNOWN:
         if symptoms.has(name) and public in releases and torch:
             yield Finding(
@@ -85,11 +95,19 @@ def check(
     )
 
 
+def _expanded_labels(program: Program) -> Event | None:
+    """A loss over class labels that were repeated by expand(), without a copy."""
+    losses = [c for script in program.scripts for c in script.calls("torch.nn.functional.cross_entropy", "torch.nn.functional.nll_loss", "forward")]
+    expands = [c for script in program.scripts for c in script.calls(".expand", ".expand_as", "torch.broadcast_to")]
+    return next((loss for loss in losses if any(len(loss.args) > 1 and expand.value is loss.args[1] for expand in expands)), None)
+
+
 RULE = Rule(
     slug="framework-kernel-bug",
     layer=Layer.FRAMEWORK,
     severity=Severity.ERROR,
     check=check,
+    hides=("device-side-assert",),
     see=("https://github.com/pytorch/pytorch/issues", "https://github.com/triton-lang/triton/issues"),
     en=Text(
         title="A bug of the framework itself is likely ({version}): {told}",

@@ -50,8 +50,8 @@ def _in_source(script: Script) -> Iterator[Finding]:
         if not made.name.startswith((*HEAVY, *BOOSTED)) or not made.name.rpartition(".")[2][:1].isupper():
             continue
         fit = next((f for f in fitted if f.receiver is made.value), None)
-        if fit is None or any(isinstance(a, Tensor) for a in fit.args):
-            continue
+        if fit is None or fit.at.frame.alone or any(isinstance(a, Tensor) for a in fit.args):
+            continue  # a function that others call is no program of its own
         what = made.name.rpartition(".")[2]
         if made.name.startswith(BOOSTED):
             if made.stars or any(name in (made.kw or {}) for name in ON_GPU) or made.args:
@@ -64,7 +64,7 @@ def _in_source(script: Script) -> Iterator[Finding]:
             )
         return
     for train in script.calls("xgboost.train", "xgboost.cv", "lightgbm.train", "lightgbm.cv"):
-        if _silent_on_device(train):
+        if not train.at.frame.alone and _silent_on_device(train):
             yield Finding(certainty=Certainty.LIKELY, severity=Severity.WARNING, variant="trees", subject=train.name, values={"library": train.name, "twin": _trees(train.name)}, refs=(train.ref(),))
             return
 

@@ -39,7 +39,9 @@ def check(symptoms: Symptoms | None, traceback: Traceback | None, dryrun: DryRun
         else []
     )
     hits.sort(key=lambda hit: -hit.ref.line)
-    failed = dryrun.error if dryrun and dryrun.outcome == "error" and dryrun.error and dryrun.error.kind == "script" else None
+    failed = dryrun.own_error if dryrun else None
+    if dryrun and dryrun.error and not failed:
+        return
     told: set[str] = set()
     if symptoms and not symptoms.has(
         "other-build-isolation"

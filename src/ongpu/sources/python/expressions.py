@@ -162,6 +162,8 @@ class Expressions(State):
             return Unknown(name)
         if not isinstance(base.cls, str) or base.me:
             return Unknown(f"self.{name}")
+        if not base.weighs:
+            return Unknown(name)  # a loss's setting
         part = Module("part", base.made, sure=base.sure, owner=base, attached=0)
         base.attrs = {**(base.attrs or {}), name: part}
         return part

@@ -283,6 +283,8 @@ class LibraryCalls(Expressions):
             where = device.where if device else where if not placed else NOWHERE
         elif event.stars:
             where = NOWHERE
+        if name == "torch.normal" and not placed and not all(isinstance(v, Const | Number | Items) for v in (*args, *kw.values())):
+            where = NOWHERE  # of a tensor: where that lies
         first = args[0] if args else kw.get("data")
         if name in ("torch.as_tensor", "torch.tensor") and isinstance(first, Tensor) and not placed:
             where, placed = first.where, first.placed
