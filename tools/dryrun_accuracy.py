@@ -58,13 +58,14 @@ says 5 % more than was measured. No figure is fitted to a model.
 
 由 `tools/dryrun_accuracy.py` 生成（torch 2.13.0 CPU 版，没有使用 GPU）：每一行是 `benchmarks/memory/` 里的一个训练脚本，
 由 `ongpu dryrun` 试运行，并与别人在真实 GPU 上测得的显存峰值对照。误差 +5 % 表示试运行的数字比实测高 5 %。没有按模型拟合任何数字。"""
-PUBLISHED_INTRO = """From `benchmarks/published_peaks.toml`, with the words of each source there. MiB. allocated and reserved are PyTorch's own counts;
-smi is nvidia-smi's, where the context that the same source tells is added to the dry run's reserved memory. Scripts repeat what the old
-versions did where it changes memory (a softmax that kept its input, losses on shifted copies): their options say so."""
-TIMM_INTRO = """A sample (seed {seed}) of the table of the GPUMemNet measurements (itu-rad/GPUMemNet, arXiv 2602.17817), which is not part of this
-repository. The peaks are nvidia-smi's, so the context is in them: {context} MiB, read off three tiny models that are not compared.
-Left out as well: the models of another sample of {seen} rows, on which the one factor of cuDNN's workspace was read off. Nothing else is
-left out; some of the measured runs failed."""
+PUBLISHED_INTRO = """From `benchmarks/published_peaks.toml`, where each source's figure stands as printed. MiB. allocated and
+reserved are PyTorch's own counts; smi is nvidia-smi's, where the context that the same source tells is added to the dry run's reserved
+memory. Scripts repeat what the old versions did where that changes memory (a softmax that kept its input, losses on shifted copies):
+their options say so."""
+TIMM_INTRO = """A sample (seed {seed}) of the GPUMemNet measurements (itu-rad/GPUMemNet, arXiv 2602.17817), a table that is not part of
+this repository; its set-up is believed, not told: float32, SGD with momentum. The peaks are nvidia-smi's, so the context is in them:
+{context} MiB, read off three tiny models that are not compared. Left out as well: the models of another sample of {seen} rows, and a few
+more, on which the two numbers of cuDNN's workspace were read off. Nothing else is left out; some of the measured runs failed."""
 
 
 @dataclass
@@ -200,12 +201,12 @@ def reason(row: Row, told: dict[int, float]) -> str:
     batch = row.about["batch"]
     below, above = told.get(batch // 2), told.get(batch * 2)
     if row.measured < 0.5 * (row.said or 0) or (below and row.measured < 1.05 * below):
-        return "the measured run failed: its peak is hardly above that of half the batch, or far below the tensors alone"
+        return "the measured run likely failed: its peak is hardly above that of half the batch, or far below the tensors alone"
     if above and row.measured > 0.98 * above:
-        return "the measured peak is as high as that of twice the batch: a convolution took an algorithm with a large workspace"
+        return "the measured peak is as high as that of twice the batch: that run held more than its tensors, likely a workspace of cuDNN"
     if (row.error or 0) < 0:
-        return "cuDNN took a workspace larger than the one reckoned with"
-    return "cuDNN took a workspace smaller than the one reckoned with, or another kernel"
+        return "not settled; likely a workspace of cuDNN larger than the one reckoned with"
+    return "not settled; likely a workspace of cuDNN smaller than the one reckoned with"
 
 
 def page(groups: dict[str, list[Row]], context: float | None, seed: int, timm_table: Path) -> str:
@@ -224,7 +225,8 @@ def page(groups: dict[str, list[Row]], context: float | None, seed: int, timm_ta
         lines += ["| set-up | card, torch | measured | dry run | error | source |", "|---|---|---:|---:|---:|---|"]
         for row in groups["published"]:
             told = row.about
-            what = f"{told['model']}, {told['what']}: batch {told['batch']} x {told['seq']}, {told['dtype']}, {told['optimizer']}, {told['technique']}"
+            how = f"batch {told['batch']} x {told['seq']}, {told['dtype']}, {told['optimizer']}, {told['technique']}"
+            what = f"{told['model']}, {told['what']}: {how}"
             said = f"{row.said:.0f} | {row.error:+.1%}" if row.said and row.error is not None else f"{row.problem} |"
             lines.append(
                 f"| {what} | {told['card']}, {told['torch']} | {row.measured:.0f} ({row.measure}) | {said} | [{row.id}]({told['source']}) |"

@@ -53,7 +53,7 @@ MODELS = {  # name: (configuration class, model class, fields); figures from eac
 
 
 class OldSoftmax(torch.autograd.Function):
-    """Softmax as torch before 1.11 recorded it: with its input (pytorch/pytorch#63149 dropped it)."""
+    """Softmax as torch before 1.11 recorded it: with its input (pytorch/pytorch#65242 dropped it)."""
 
     @staticmethod
     def forward(ctx, scores, dim):

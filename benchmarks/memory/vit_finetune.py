@@ -45,7 +45,7 @@ class Vit(nn.Module):
 
 
 class OldAdam(torch.optim.Optimizer):
-    """Adam as torch wrote it for lists of tensors before pytorch/pytorch#104904 (July 2023): two temporaries as large as the weights."""
+    """Adam as torch wrote it for lists of tensors before July 2023 (pytorch/pytorch#97712): two temporaries as large as the weights."""
 
     def __init__(self, params, lr):
         super().__init__(params, {"lr": lr})

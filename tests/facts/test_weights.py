@@ -9,7 +9,8 @@ from ongpu.sources.python_source import script
 def count(text: str) -> tuple[int, bool]:
     found = script("train.py", HEAD + text)
     assert found
-    model = next(e.value for e in reversed(found.events) if e.kind == "call" and isinstance(e.value, Module) and e.stmt is found.tree.body[-1])
+    last = [e.value for e in found.calls() if e.stmt is found.tree.body[-1]]
+    model = next(value for value in reversed(last) if isinstance(value, Module))
     return parameters(found, model), known(found, model)
 
 

@@ -49,6 +49,7 @@ def test_the_order_reaches_the_child(python: Path) -> None:
     ongpu("dryrun", *options, script, "--lr", "1", "-m")
     card, mode, launch, steps, sandbox, command = json.loads((python.parent / "asked.json").read_text())
     assert (card["name"], card["total"], card["capability"]) == ("NVIDIA GeForce RTX 4090 24 GB", 24207 << 20, [8, 9])
+    assert card["context"] == 500 << 20
     assert (mode, launch, steps, sandbox) == ("find-batch-size", 2, 5, True)
     assert command == [script, "--lr", "1", "-m"]
 

@@ -76,7 +76,8 @@ def metrics(p):
     logits, labels = p
     return {"acc": (np.argmax(logits, axis=-1) == labels).mean()}
 args = TrainingArguments("out", per_device_train_batch_size=16, gradient_accumulation_steps=2, fp16=torch.cuda.is_available())
-Trainer(model, args, train_dataset=ds["train"], eval_dataset=ds["test"], data_collator=DataCollatorWithPadding(tokenizer), compute_metrics=metrics).train()
+collator = DataCollatorWithPadding(tokenizer)
+Trainer(model, args, train_dataset=ds["train"], data_collator=collator, compute_metrics=metrics).train()
 """,
     "deepspeed": HEAD
     + """
@@ -521,7 +522,8 @@ gpus = tf.config.list_physical_devices("GPU")
 for g in gpus:
     tf.config.experimental.set_memory_growth(g, True)
 (x, y), _ = tf.keras.datasets.mnist.load_data()
-model = tf.keras.Sequential([tf.keras.layers.Flatten(), tf.keras.layers.Dense(128, activation="relu"), tf.keras.layers.Dense(10)])
+layers = tf.keras.layers
+model = tf.keras.Sequential([layers.Flatten(), layers.Dense(128, activation="relu"), layers.Dense(10)])
 model.compile("adam", tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
 model.fit(x / 255.0, y, epochs=2, batch_size=128)
 """,
@@ -1052,6 +1054,445 @@ for data in GeoLoader(dataset, batch_size=32, shuffle=True):
     opt.zero_grad()
     loss.backward()
     opt.step()
+""",
+    "hf custom loop": HEAD.replace('torch.device("cuda" if torch.cuda.is_available() else "cpu")', 'torch.device("cpu")')
+        + """et("glue", "mrpc")
+ds = raw.map(lambda b: tok(b["sentence1"], b["sentence2"], truncation=True), batched=True).with_format("torch")
+train = DataLoader(ds["train"], shuffle=True, batch_size=8, collate_fn=DataCollatorWithPadding(tok))
+ev = DataLoader(ds["validation"], batch_size=8, collate_fn=DataCollatorWithPadding(tok))
+model = AutoModelForSequenceClassification.from_pretrained("bert-base-uncased", num_labels=2)
+model.to(device)
+opt = torch.optim.AdamW(model.parameters(), lr=5e-5)
+sched = get_scheduler("linear", optimizer=opt, num_warmup_steps=0, num_training_steps=len(train))
+bar = tqdm(range(len(train)))
+model.train()
+for batch in train:
+    batch = {k: v.to(device) for k, v in batch.items()}
+    outputs = model(**batch)
+    loss = outputs.loss
+    loss.backward()
+    opt.step()
+    sched.step()
+    opt.zero_grad()
+    bar.update(1)
+import evaluate
+metric = evaluate.load("glue", "mrpc")
+model.eval()
+for batch in ev:
+    batch = {k: v.to(device) for k, v in batch.items()}
+    with torch.no_grad():
+        outputs = model(**batch)
+    metric.add_batch(predictions=outputs.logits.argmax(-1), references=batch["labels"])
+print(metric.compute())
+""",
+    "peft lora": """\
+import torch
+from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training
+from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
+from trl import SFTTrainer, SFTConfig
+bnb = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=torch.bfloat16)
+model = AutoModelForCausalLM.from_pretrained("meta-llama/Llama-2-70b-hf", quantization_config=bnb, device_map={"": 0})
+model = get_peft_model(prepare_model_for_kbit_training(model), LoraConfig(r=16))
+tok = AutoTokenizer.from_pretrained("meta-llama/Llama-2-70b-hf")
+tok.pad_token = tok.unk_token
+SFTTrainer(model=model, args=SFTConfig("out", gradient_accumulation_steps=8), train_dataset=ds).train()
+""",
+    "diffusers": """\
+import torch
+from diffusers import StableDiffusionPipeline
+pipe = StableDiffusionPipeline.from_pretrained("runwayml/stable-diffusion-v1-5", torch_dtype=torch.float16)
+pipe = pipe.to("cuda")
+pipe.enable_attention_slicing()
+gen = torch.Generator("cuda").manual_seed(0)
+for i in range(4):
+    image = pipe("a cat", generator=gen).images[0]
+    image.save(f"{i}.png")
+""",
+    "amp custom": TRAINED
+    + """
+scaler = torch.amp.GradScaler("cuda")
+accum = 4
+for i, (x, y) in enumerate(loader):
+    x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+    with torch.amp.autocast("cuda", dtype=torch.float16):
+        loss = criterion(model(x), y) / accum
+    scaler.scale(loss).backward()
+    last = i + 1 == len(loader)
+    if (i + 1) % accum == 0 or last:
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad(set_to_none=True)
+""",
+    "flush after loop": TRAINED
+    + """
+n = 0
+for x, y in loader:
+    loss = criterion(model(x.to(device)), y.to(device)) / 8
+    loss.backward()
+    n += 1
+    if n % 8 == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+if n % 8:
+    optimizer.step()
+    optimizer.zero_grad()
+""",
+    "class with device property": HEAD
+    + """
+class Enc(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(8, 8))
+        self.register_buffer("pe", torch.zeros(100, 8), persistent=False)
+    @property
+    def device(self):
+        return self.w.device
+    def forward(self, x):
+        t = torch.arange(x.shape[1], device=self.device)
+        m = torch.ones(x.shape[1], x.shape[1]).to(x).triu(1).bool()
+        n = torch.zeros(x.shape[0], 8).type_as(x)
+        k = torch.tensor([1.0, 2.0]).to(x.device)
+        s = torch.sqrt(torch.tensor(8.0))
+        h = (x @ self.w + self.pe[: x.shape[1]]) / s + t[:, None] + n[:, None]
+        return h.masked_fill(m[..., None].any(), 0) * k.sum()
+enc = Enc().to(device)
+enc(torch.randn(2, 5, 8, device=device))
+""",
+    "kmeans on gpu": """\
+import torch
+device = "cuda" if torch.cuda.is_available() else "cpu"
+x = torch.randn(100000, 64, device=device)
+c = x[torch.randperm(x.size(0))[:10]]
+for it in range(20):
+    a = torch.cdist(x, c).argmin(1)
+    c = torch.stack([x[a == k].mean(0) for k in range(10)])
+print(c.cpu().numpy())
+""",
+    "opencv video inference": HEAD
+    + """
+import cv2
+model = Net().to(device).eval()
+cap = cv2.VideoCapture(0)
+while True:
+    ok, frame = cap.read()
+    if not ok:
+        break
+    x = torch.from_numpy(cv2.resize(frame, (8, 8))).float().view(1, -1).to(device)
+    with torch.inference_mode():
+        k = model(x).argmax(1).item()
+    cv2.imshow("x", frame)
+""",
+    "gumbel temperature": TRAINED
+    + """
+tau = torch.tensor(1.0)
+eye = torch.eye(10, device=device)
+for step, (x, y) in enumerate(loader):
+    x, y = x.to(device), y.to(device)
+    z = F.gumbel_softmax(model(x), tau=tau.item())
+    loss = ((z / tau - eye[y]) ** 2).sum(1).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if step % 100 == 0:
+        print(step, loss.item())
+""",
+    "two gpus model parallel": HEAD
+    + """
+class Split(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(64, 64).to("cuda:0")
+        self.b = nn.Linear(64, 10).to("cuda:1")
+    def forward(self, x):
+        return self.b(F.relu(self.a(x.to("cuda:0"))).to("cuda:1"))
+m = Split()
+opt = torch.optim.SGD(m.parameters(), lr=0.1)
+for x, y in DataLoader(dataset, 8, num_workers=2):
+    opt.zero_grad()
+    F.cross_entropy(m(x), y.to("cuda:1")).backward()
+    opt.step()
+""",
+    "jit and compile": TRAINED
+    + """
+net = torch.compile(model)
+for x, y in loader:
+    optimizer.zero_grad()
+    criterion(net(x.to(device)), y.to(device)).backward()
+    optimizer.step()
+script = torch.jit.script(model.eval())
+script.save("m.pt")
+""",
+    "torchmetrics": TRAINED
+    + """
+from torchmetrics.classification import MulticlassAccuracy
+acc = MulticlassAccuracy(10).to(device)
+model.eval()
+with torch.no_grad():
+    for x, y in loader:
+        acc.update(model(x.to(device)), y.to(device))
+print(acc.compute().item())
+""",
+    "ignite": TRAINED
+    + """
+from ignite.engine import Events, create_supervised_evaluator, create_supervised_trainer
+trainer = create_supervised_trainer(model, optimizer, criterion, device=device)
+evaluator = create_supervised_evaluator(model, device=device)
+@trainer.on(Events.EPOCH_COMPLETED)
+def run(engine):
+    evaluator.run(loader)
+trainer.run(loader, max_epochs=2)
+""",
+    "pretrain labels": HEAD
+    + """
+class MLM(nn.Module):
+    def __init__(self, v=30522, d=64):
+        super().__init__()
+        self.emb = nn.Embedding(v, d, padding_idx=0)
+        self.out = nn.Linear(d, v)
+    def forward(self, ids):
+        return self.out(self.emb(ids))
+def mask(ids, p=0.15):
+    labels = ids.clone()
+    prob = torch.full(labels.shape, p, device=ids.device)
+    hit = torch.bernoulli(prob).bool()
+    labels[~hit] = -100
+    ids[hit] = 103
+    return ids, labels
+m = MLM().to(device)
+opt = torch.optim.AdamW(m.parameters())
+for ids in DataLoader(dataset, 8, num_workers=2):
+    ids, labels = mask(ids.to(device))
+    loss = F.cross_entropy(m(ids).view(-1, 30522), labels.view(-1))
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+""",
+    "list of own layers also registered": HEAD
+    + """
+class A(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.order = [self.a, self.b]
+        self.frozen = [Net().eval().requires_grad_(False)]
+        layers = [nn.Linear(4, 4) for _ in range(3)]
+        self.seq = nn.Sequential(*layers)
+        self.table = {"relu": nn.ReLU(), "gelu": nn.GELU()}
+    def forward(self, x):
+        for l in self.order:
+            x = l(x)
+        return self.table["relu"](self.seq(x))
+A().to(device)(torch.randn(2, 4, device=device))
+""",
+    "add_module loop": HEAD
+    + """
+class A(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.layers = []
+        for i in range(n):
+            l = nn.Linear(4, 4)
+            self.add_module(f"l{i}", l)
+            self.layers.append(l)
+    def forward(self, x):
+        for l in self.layers:
+            x = l(x)
+        return x
+""",
+    "logging list of scalars": TRAINED
+    + """
+history = {"loss": [], "lr": []}
+for epoch in range(2):
+    total = 0.0
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        total += loss.item() * x.size(0)
+    history["loss"].append(total / len(loader.dataset))
+    print(f"epoch {epoch}: {history['loss'][-1]:.4f}")
+""",
+    "loss dict on cpu": TRAINED
+    + """
+import numpy as np
+y_true, y_pred = [], []
+model.eval()
+with torch.inference_mode():
+    for x, y in loader:
+        p = model(x.to(device))
+        y_true.extend(y.numpy())
+        y_pred.extend(p.argmax(1).cpu().numpy())
+print((np.array(y_true) == np.array(y_pred)).mean())
+""",
+    "rnn hidden init": HEAD
+    + """
+class RNN(nn.Module):
+    def __init__(self, h=8):
+        super().__init__()
+        self.h = h
+        self.lstm = nn.LSTM(4, h, batch_first=True)
+        self.fc = nn.Linear(h, 1)
+    def init_hidden(self, n):
+        return (torch.zeros(1, n, self.h).to(device), torch.zeros(1, n, self.h, device=device))
+    def forward(self, x):
+        h0 = torch.zeros(1, x.size(0), self.h).to(x.device)
+        c0 = x.new_zeros(1, x.size(0), self.h)
+        out, _ = self.lstm(x, (h0, c0))
+        w = next(self.parameters())
+        z = torch.zeros(x.size(0), 1).to(w)
+        return self.fc(out[:, -1]) + z
+model = RNN().to(device)
+model(torch.randn(3, 5, 4).to(device))
+""",
+    "embedding with literal data": HEAD
+    + """
+vocab = ["a", "b", "c"]
+emb = nn.Embedding(len(vocab), 4).to(device)
+emb(torch.tensor([0, 1, 2], device=device))
+cls = nn.Linear(4, 3).to(device)
+F.cross_entropy(cls(emb(torch.tensor([0, 2], device=device))), torch.tensor([2, 0], device=device))
+F.cross_entropy(cls(torch.randn(4, 4, device=device)), torch.randint(0, 3, (4,), device=device))
+logits = cls(torch.randn(4, 4, device=device)).view(2, 6)
+F.cross_entropy(logits, torch.tensor([5, 1], device=device))
+""",
+    "pooling after cpu": TRAINED
+    + """
+cache = {}
+for i, (x, y) in enumerate(loader):
+    with torch.no_grad():
+        f = model(x.to(device))
+    f = f.cpu()
+    cache[i] = (f, y)
+    d = (f[:, None] - f[None]).norm(dim=-1)
+    same = y[:, None] == y[None]
+    print(d[same].mean().item())
+""",
+    "ternary device tensors": HEAD
+    + """
+use_gpu = torch.cuda.is_available()
+net = Net()
+if use_gpu:
+    net = net.cuda()
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+for x, y in DataLoader(dataset, 8, num_workers=2):
+    if use_gpu:
+        x, y = x.cuda(), y.cuda()
+    opt.zero_grad()
+    loss = F.cross_entropy(net(x), y)
+    acc = (net(x).argmax(1) == y).float().mean()
+    loss.backward()
+    opt.step()
+""",
+    "FloatTensor alias": HEAD
+    + """
+from torch.autograd import Variable
+cuda = torch.cuda.is_available()
+Tensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor
+net = Net()
+if cuda:
+    net.cuda()
+for x, _ in DataLoader(dataset, 8, num_workers=2):
+    valid = Variable(Tensor(x.size(0), 1).fill_(1.0), requires_grad=False)
+    real = Variable(x.type(Tensor))
+    loss = ((net(real).mean(1, keepdim=True) - valid) ** 2).mean()
+    loss.backward()
+""",
+    "prefetcher": HEAD
+    + """
+class Prefetcher:
+    def __init__(self, loader):
+        self.loader = iter(loader)
+        self.stream = torch.cuda.Stream()
+        self.preload()
+    def preload(self):
+        try:
+            self.x, self.y = next(self.loader)
+        except StopIteration:
+            self.x = None
+            return
+        with torch.cuda.stream(self.stream):
+            self.x = self.x.cuda(non_blocking=True)
+            self.y = self.y.cuda(non_blocking=True)
+    def next(self):
+        torch.cuda.current_stream().wait_stream(self.stream)
+        x, y = self.x, self.y
+        self.preload()
+        return x, y
+net = Net().cuda()
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+p = Prefetcher(DataLoader(dataset, 8, num_workers=2, pin_memory=True))
+x, y = p.next()
+while x is not None:
+    loss = F.cross_entropy(net(x), y)
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    x, y = p.next()
+""",
+    "ppo clean": HEAD
+    + """
+import numpy as np
+import gymnasium as gym
+envs = gym.vector.SyncVectorEnv([lambda: gym.make("CartPole-v1")] * 4)
+agent = nn.Linear(4, 2).to(device)
+opt = torch.optim.Adam(agent.parameters())
+obs = torch.zeros((128, 4, 4)).to(device)
+acts = torch.zeros((128, 4)).to(device)
+rews = torch.zeros((128, 4)).to(device)
+nxt = torch.Tensor(envs.reset()[0]).to(device)
+for update in range(10):
+    for t in range(128):
+        obs[t] = nxt
+        with torch.no_grad():
+            a = torch.distributions.Categorical(logits=agent(nxt)).sample()
+        acts[t] = a
+        o, r, d, tr, info = envs.step(a.cpu().numpy())
+        rews[t] = torch.tensor(r).to(device).view(-1)
+        nxt = torch.Tensor(o).to(device)
+    inds = np.arange(512)
+    for epoch in range(4):
+        np.random.shuffle(inds)
+        for s in range(0, 512, 128):
+            mb = inds[s:s + 128]
+            logits = agent(obs.reshape(-1, 4)[mb])
+            loss = F.cross_entropy(logits, acts.reshape(-1)[mb].long()) * rews.reshape(-1)[mb].mean()
+            opt.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(agent.parameters(), 0.5)
+            opt.step()
+    print(update, loss.item())
+""",
+    "knn eval cpu bank": TRAINED
+    + """
+bank, labels = [], []
+with torch.no_grad():
+    for x, y in loader:
+        bank.append(F.normalize(model(x.to(device)), dim=1).cpu())
+        labels.append(y)
+bank, labels = torch.cat(bank), torch.cat(labels)
+sims = bank @ bank.T
+print((labels[sims.topk(2).indices[:, 1]] == labels).float().mean())
+""",
+    "class weights and focal": HEAD
+    + """
+class Focal(nn.Module):
+    def __init__(self, alpha, gamma=2.0):
+        super().__init__()
+        self.register_buffer("alpha", torch.tensor(alpha))
+        self.gamma = gamma
+    def forward(self, x, y):
+        ce = F.cross_entropy(x, y, reduction="none")
+        return (self.alpha[y] * (1 - torch.exp(-ce)) ** self.gamma * ce).mean()
+model, crit = Net().to(device), Focal([0.1] * 10).to(device)
+w = torch.tensor([1.0] * 10, device=device)
+for x, y in DataLoader(dataset, 8, num_workers=2):
+    x, y = x.to(device), y.to(device)
+    loss = crit(model(x), y) + F.cross_entropy(model(x), y, weight=w) + nn.CrossEntropyLoss(weight=w)(model(x), y)
+    loss.backward()
 """,
 }
 

@@ -166,7 +166,10 @@ class DryRun(Fact):
     @property
     def grows(self) -> bool:
         """Whether memory rose with every step, by so much that it will fill the card or is no rounding."""
-        growth = self.memory.growth
+        growth, lines = self.memory.growth, self.memory.growth_by_line
+        more = sum(share.bytes for share in lines if share.count > 0)  # more tensors, not larger ones: batches differ in length
+        if lines and growth is not None and 2 * more < growth:
+            return False
         return growth is not None and len(self.memory.steps) >= 2 and growth > max(1 << 20, self.memory.peak_allocated // 200)
 
     @property

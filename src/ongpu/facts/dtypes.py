@@ -1,7 +1,9 @@
 """Of which type, and in which range, a program's tensors are, as far as the calls that made them tell."""
 
+import ast
+
 from ongpu.facts.program import Event, Script
-from ongpu.facts.values import Const, Dataset, Items, Loader, Module, Named, Tensor, Unknown, Value
+from ongpu.facts.values import Class, Const, Dataset, Items, Loader, Module, Named, Tensor, Unknown, Value
 
 SAME = frozenset({  # methods that keep type and values
     ".to", ".cuda", ".cpu", ".view", ".reshape", ".unsqueeze", ".squeeze", ".flatten", ".clone", ".detach", ".contiguous", ".permute",
@@ -73,7 +75,27 @@ class Dtypes:
         dataset = loader.dataset
         if isinstance(dataset, Dataset) and dataset.cls == "torch.utils.data.TensorDataset":
             return {self.of(item) for item in dataset.items}
+        if isinstance(dataset, Dataset) and isinstance(dataset.cls, Class) and loader.setting("collate_fn") is None:
+            return self._samples(dataset)
         return {None}
+
+    def _samples(self, dataset: Dataset) -> set[str | None]:
+        """The types of what __getitem__ makes of the arrays that the data set holds: torch.from_numpy(self.x[i])."""
+        mine = [e for e in self._script.events if e.kind == "call" and e.at.frame.kind == "getitem" and e.at.frame.me is dataset]
+        if not mine or any(e.name not in ("torch.from_numpy", "torch.as_tensor", "torch.tensor") for e in mine):
+            return {None}
+        found: set[str | None] = set()
+        for event in mine:
+            node = event.given(0, "data")
+            held = node.value if isinstance(node, ast.Subscript) else None
+            kept = isinstance(held, ast.Attribute) and isinstance(held.value, ast.Name) and held.value.id == "self"
+            value = (dataset.attrs or {}).get(held.attr) if isinstance(held, ast.Attribute) and kept else None
+            found.add(_said(event) or self._array(value) or ("int64" if self._whole(value) else None))
+        return found
+
+    def _whole(self, value: Value | None) -> bool:
+        event = self.made(value)
+        return event is not None and event.name.endswith((".randint", ".integers", ".arange"))
 
     def weights(self, module: Module, call: Event) -> str | None:
         """The type of a module's parameters when it is called."""

@@ -98,6 +98,12 @@ def trainers(steps: list[Event]) -> set[str]:
     return {frame.name for e in steps for frame in e.at.frame.chain() if frame.kind not in ("script", "class")}
 
 
+def meant(event: Event) -> bool:
+    """Whether a comment beside the line, or above it, says that the CPU is meant."""
+    words = " ".join(event.file.line(number).partition("#")[2] for number in (event.line, event.line - 1, event.line - 2)).lower()
+    return any(word in words for word in ("cpu", "ignore", "disable", "hide", "no gpu", "without gpu", "禁用", "不用"))
+
+
 def is_keras(value: Value | None) -> bool:
     """Whether it is a Keras model, as far as seen."""
     if isinstance(value, Module):

@@ -11,6 +11,7 @@ from ongpu.facts.dryrun import DryRun
 from ongpu.fronts.answer import EXIT, add_options, add_python, columns, complain, language, say
 from ongpu.hosts import dryrun, interpreter
 from ongpu.knowledge import cards
+from ongpu.knowledge.gpu_memory import context_mib
 from ongpu.model import Report
 
 STEPS, BATCHES, LIMIT = 4, 64, 120.0  # growth shows from the second step on: two gains need four steps
@@ -77,11 +78,11 @@ def run(options: argparse.Namespace) -> int:
     if python is None or Path(python).is_dir():
         return complain(f"no Python interpreter: {options.python or 'PATH'}", f"找不到 Python 解释器：{options.python or 'PATH'}")
     try:
-        dryrun.torch_version(python)
+        version = dryrun.torch_version(python)
     except dryrun.NoTorch as error:
         return _refuse(error)
     command = [*(["-m"] if options.module else []), options.script, *options.arguments]
-    evidence = dryrun.run(python, command, _spec(options, card), max(1.0, options.time_limit))
+    evidence = dryrun.run(python, command, _spec(options, card, version), max(1.0, options.time_limit))
     report = diagnose(evidence, options.script)
     return _tell(report, options)
 
@@ -96,9 +97,9 @@ def _card(options: argparse.Namespace) -> cards.Card | None:
     return cards.with_memory(options.gpu, total) if total else cards.card(options.gpu)
 
 
-def _spec(options: argparse.Namespace, card: cards.Card) -> dict[str, Any]:
+def _spec(options: argparse.Namespace, card: cards.Card, torch: str) -> dict[str, Any]:
     name = card.name if card.name.lower().startswith("nvidia") else f"NVIDIA {card.name}"
-    told: dict[str, Any] = {"name": name, "total": card.total, "capability": list(card.capability)}
+    told: dict[str, Any] = {"name": name, "total": card.total, "capability": list(card.capability), "context": context_mib(torch) << 20}
     if card.sms:
         told["sms"] = card.sms
     return {

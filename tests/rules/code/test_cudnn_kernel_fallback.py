@@ -81,3 +81,9 @@ def test_keras_layers_without_cudnn(argument: str) -> None:
 )
 def test_neighbours_in_source(text: str) -> None:
     assert _variants(text) == []
+
+
+def test_a_complaint_makes_a_warning_of_deterministic_kernels() -> None:
+    text = TRAINS.replace("model = ", "torch.backends.cudnn.deterministic = True\nmodel = ")
+    assert "cudnn-kernel-fallback" not in slugs(text)
+    assert "cudnn-kernel-fallback" in slugs(text, "The training became very slow, 3 times slower than before")

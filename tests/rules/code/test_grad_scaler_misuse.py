@@ -1,5 +1,7 @@
+# ruff: noqa: E501  programs stand in one piece
 import pytest
 from asking import lint, linted
+
 from ongpu.model import Edit, Finding
 
 HEAD = """\
@@ -202,3 +204,13 @@ for x in loader:
 @pytest.mark.parametrize("text", [GOOD, EITHER, TWICE_ASKED, ACCUMULATED, GAN, MANUAL, UNSEEN, NO_AMP, FIRST, CHOSEN, GRAD_PENALTY, ACCELERATE])
 def test_neighbours(text: str) -> None:
     assert _of(text) == []
+
+
+def test_unscaled_at_each_micro_batch() -> None:
+    text = ACCUMULATED.replace("    if (i + 1) % 4 == 0:\n        scaler.unscale_(optimizer)\n", "    scaler.unscale_(optimizer)\n    if (i + 1) % 4 == 0:\n")
+    assert [(f.variant, f.refs[0].line) for f in _of(text)] == [("unscale-often", 12)]
+
+
+def test_a_scaled_loss_that_nobody_uses() -> None:
+    text = GOOD.replace("scaler.scale(loss).backward()", "scaler.scale(loss)\n    loss.backward()")
+    assert [f.variant for f in _of(text)] == ["unscaled"]

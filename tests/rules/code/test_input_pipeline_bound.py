@@ -1,3 +1,4 @@
+# ruff: noqa: E501  programs stand in one piece
 import pytest
 from asking import explain_files, found, lint, slugs
 from parts import profiles
@@ -151,3 +152,50 @@ def test_pageable_batches_are_a_note_with_an_edit() -> None:
 )
 def test_copies_that_are_fine(text: str) -> None:
     assert _found(TORCH + text) == []
+
+
+FLOW = """\
+import tensorflow as tf
+def load(path):
+    return tf.io.decode_jpeg(tf.io.read_file(path))
+model = tf.keras.applications.ResNet50()
+model.compile("adam", "mse")
+data = tf.data.Dataset.from_tensor_slices(files).map(load).batch(32)
+model.fit(data)
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        FLOW,
+        FLOW.replace("map(load)", "map(lambda p: tf.io.decode_png(tf.io.read_file(p)))"),
+        FLOW.replace("map(load)", "map(lambda p: tf.numpy_function(read, [p], tf.float32))"),
+    ],
+)
+def test_tf_data_that_decodes_one_by_one(text: str) -> None:
+    assert _found(text) == [("tf-data", "WARNING")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        FLOW.replace("map(load)", "map(load, num_parallel_calls=tf.data.AUTOTUNE)"),
+        FLOW.replace(".batch(32)", ".batch(32).prefetch(2)"),
+        FLOW.replace("map(load)", "map(lambda x: x / 255)"),
+        FLOW.replace("model.fit(data)\n", ""),
+        FLOW.replace(".map(load)", ""),
+    ],
+)
+def test_tf_data_that_is_fine(text: str) -> None:
+    assert _found(text) == []
+
+
+HEAVY = "import cv2\n" + DATA.format("row = cv2.imread(self.files[i])") + LOADER.replace("(data,", "(Rows(p, f),").replace("num_workers=4", "num_workers=2, pin_memory=True")
+
+
+def test_an_idle_gpu_beside_costly_samples() -> None:
+    assert _found(HEAVY) == []
+    told = "GPU utilization drops to 0 % again and again while training\nGPU-Util 7%"
+    assert slugs(HEAVY, told)[0] == "input-pipeline-bound"
+    assert "input-pipeline-bound" not in slugs(HEAVY.replace("cv2.imread(self.files[i])", "self.rows[i]"), "Training went well")

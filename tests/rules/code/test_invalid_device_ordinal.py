@@ -84,3 +84,12 @@ def test_the_error_is_told_with_its_place() -> None:
     first = explain(HEAD + "model.to('cuda:1')\n", "RuntimeError: CUDA error: invalid device ordinal").findings[0]
     assert (first.slug, first.variant) == ("invalid-device-ordinal", "")
     assert any("cuda:1" in ref.quote for ref in first.refs)
+
+
+def test_more_processes_than_cards() -> None:
+    text = "import torch.multiprocessing as mp\nmp.spawn(main, args=(4,), nprocs=4)  # cuda\n"
+    assert _placed(text) == [("source", 6, "NOTE")]
+    assert "invalid-device-ordinal" in slugs(HEAD + text, "GPU 0: NVIDIA A100 (UUID: GPU-5a4b1c7e-1111-2222-3333-444455556666)\n")
+    assert _placed(text.replace("nprocs=4", "nprocs=torch.cuda.device_count()")) == []
+    assert _placed(text.replace("nprocs=4", "nprocs=world_size")) == []
+    assert _placed(text.replace("nprocs=4", "nprocs=1")) == []

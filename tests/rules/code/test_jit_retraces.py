@@ -1,3 +1,4 @@
+# ruff: noqa: E501  programs stand in one piece
 import pytest
 from asking import lint, linted
 
@@ -48,6 +49,7 @@ def test_found(text: str, variant: str, line: int) -> None:
         TF + "@tf.function(reduce_retracing=True)\ndef step(x, i):\n    return x * i\nfor i, x in enumerate(ds):\n    step(x, i)\n",
         TF + "@tf.function\ndef step(x):\n    return x\nfor i in range(9):\n    step(batches[i])\n",
         "import torch\nfor x in data:\n    f = torch.jit.script(model)\n",
+        TF + "@tf.function\ndef step(x, first):\n    return x\nfor i, x in enumerate(ds):\n    step(x, i == 0)\n    step(x, first=(i == 0 and not y))\n",
     ],
 )
 def test_neighbours(text: str) -> None:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  programs stand in one piece
 import pytest
 from asking import lint, linted, slugs
 from parts.dryruns import CALL, judged
@@ -88,3 +89,76 @@ def test_a_collective_that_some_ranks_never_call(text: str, line: int) -> None:
 )
 def test_collectives_that_all_ranks_call(text: str) -> None:
     assert "nccl-timeout" not in linted(HEAD + text)
+
+
+DDP = """\
+import torch, torch.distributed as dist, torchvision
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+model = DistributedDataParallel(torchvision.models.resnet50().cuda(local_rank))
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    loss = nn.functional.cross_entropy(model(x.cuda(local_rank)), y.cuda(local_rank))
+    if torch.isnan(loss):
+        continue
+    loss.backward()
+    opt.step()
+if dist.get_rank() == 0:
+    with torch.no_grad():
+        model(batch)
+"""
+NO_SKIP = DDP.replace("    if torch.isnan(loss):\n        continue\n", "")
+NO_EVALUATION = DDP[: DDP.index("if dist.get_rank")]
+
+
+def _hangs(text: str) -> list[tuple[str, int, str]]:
+    return [(f.variant, f.refs[0].line, f.weight.name) for f in lint(text).findings if f.slug == "nccl-timeout"]
+
+
+def test_what_one_rank_does_alone_with_ddp() -> None:
+    assert _hangs(NO_SKIP) == [("forward", 12, "WARNING")]
+    assert _hangs(NO_EVALUATION) == [("skip", 8, "WARNING")]
+    own = "nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8))"
+    assert _hangs(NO_SKIP.replace("torchvision.models.resnet50()", own)) == [("forward", 12, "WARNING")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        NO_SKIP.replace("        model(batch)", "        model.module(batch)"),
+        NO_SKIP.replace("torchvision.models.resnet50()", "nn.Linear(4, 2)"),
+        NO_SKIP.replace("if dist.get_rank() == 0:\n    with torch.no_grad():\n        model(batch)\n", "with torch.no_grad():\n    model(batch)\n"),
+        NO_SKIP.replace("cuda(local_rank))\nopt", "cuda(local_rank), broadcast_buffers=False)\nopt"),
+        NO_EVALUATION.replace("    if torch.isnan(loss):\n        continue\n", "    if torch.isnan(loss):\n        print('not finite')\n"),
+        NO_EVALUATION.replace("    if torch", "    dist.all_reduce(loss)\n    if torch"),
+        NO_EVALUATION.replace("DistributedDataParallel(torchvision.models.resnet50().cuda(local_rank))", "torchvision.models.resnet50().cuda()"),
+    ],
+)
+def test_what_all_ranks_do_with_ddp(text: str) -> None:
+    assert _hangs(text) == []
+
+
+def test_ranks_that_returned_before() -> None:
+    assert _hangs(HEAD + "def save(model, rank):\n    if rank != 0:\n        return\n    torch.save(model, 'x')\n    dist.barrier()\n") == [("source", 7, "ERROR")]
+    assert _hangs(HEAD + "def save(model, rank):\n    if rank != 0:\n        dist.barrier()\n        return\n    torch.save(model, 'x')\n    dist.barrier()\n") == []
+    assert _hangs(HEAD + "def log(x, rank):\n    if x is None:\n        return\n    dist.all_reduce(x)\n") == []
+
+
+UNEVEN = """\
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+model = DistributedDataParallel(nn.Linear(2, 2).cuda(rank))
+mine = samples[rank::world_size]
+for x in mine:
+    model(x).mean().backward()
+    opt.step()
+"""
+
+
+def test_samples_dealt_out_unevenly() -> None:
+    assert _hangs(UNEVEN) == [("uneven", 5, "WARNING")]
+    assert _hangs(UNEVEN.replace("    opt", "    opt").replace("for x in mine:", "with model.join():\n  for x in mine:").replace("    ", "     ")) == []
+    assert _hangs(UNEVEN.replace("DistributedDataParallel(nn.Linear(2, 2).cuda(rank))", "nn.Linear(2, 2).cuda(rank)")) == []
+    assert _hangs(UNEVEN.replace("samples[rank::world_size]", "samples[: len(samples) // world_size * world_size][rank:]")) == []
+    assert _hangs(UNEVEN.replace("    model(x).mean().backward()\n    opt.step()\n", "    print(model(x))\n")) == []

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  programs stand in one piece
 import pytest
 from asking import found, lint, slugs
 from parts import profiles
@@ -91,3 +92,8 @@ def test_a_large_model_in_float32_is_a_note(text: str) -> None:
 )
 def test_neighbours_in_source(text: str) -> None:
     assert _source_notes(text) == []
+
+
+def test_a_busy_card_makes_a_warning_of_it() -> None:
+    busy = "| 0%   62C    P0   388W / 400W |  31000MiB / 40960MiB |     99%      Default |"
+    assert slugs(TRAINS, f"NVIDIA-SMI 550.54  Driver Version: 550.54\n|   0  NVIDIA A100-SXM4-40GB  On | 00000000:01:00.0 Off | 0 |\n{busy}") == ["no-mixed-precision"]

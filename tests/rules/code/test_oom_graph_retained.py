@@ -120,6 +120,11 @@ class TestDryRun:
         changes["memory"].update(growth=2 * GIB)
         assert [(f.slug, f.weight.name) for f in judged(**changes).findings] == [("oom-graph-retained", "ERROR")]
 
+    def test_larger_batches_are_no_growth(self) -> None:
+        changes = self.grown(200 * MIB)
+        changes["memory"]["growth_by_line"][0]["count"] = 0  # as many tensors as before
+        assert run_slugs(**changes) == []
+
     def test_a_few_bytes_are_no_growth(self) -> None:
         assert run_slugs(**self.grown(4096)) == []
         assert run_slugs(**self.grown(None)) == []

@@ -43,7 +43,16 @@ def test_a_dry_run_in_which_adams_states_will_not_fit() -> None:
     assert run_slugs(**full("forward", weight=6 * GIB, activation=17 * GIB)) == ["oom-model-too-large"]
 
 
-CARD = "$ nvidia-smi --query-gpu=name,memory.total,memory.used --format=csv\nname, memory.total [MiB], memory.used [MiB]\nNVIDIA A10, 23028 MiB, 4 MiB\n"
+CARD = """\
+$ nvidia-smi --query-gpu=name,memory.total,memory.used --format=csv
+name, memory.total [MiB], memory.used [MiB]
+NVIDIA A10, 23028 MiB, 4 MiB
+"""
+PRETRAINED = """\
+import torch
+from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained("NAME", torch_dtype=torch.float16).to("cuda")
+"""
 LAYERS = """
 class Wide(nn.Module):
     def __init__(self, dim=16384, layers=SIZE):
@@ -94,7 +103,7 @@ def test_sizes_that_fit_or_that_others_spread(number: int, rest: str) -> None:
 
 
 def test_a_pretrained_model_by_its_name() -> None:
-    text = 'import torch\nfrom transformers import AutoModelForCausalLM\nmodel = AutoModelForCausalLM.from_pretrained("NAME", torch_dtype=torch.float16).to("cuda")\n'
+    text = PRETRAINED
     assert "oom-model-too-large" in slugs(text.replace("NAME", "meta-llama/Llama-2-70b-hf"), CARD)
     assert "oom-model-too-large" not in slugs(text.replace("NAME", "meta-llama/Llama-2-7b-hf"), CARD)
     assert "oom-model-too-large" not in slugs(text.replace("NAME", "gpt2-xl"), CARD)

@@ -1,5 +1,6 @@
+# ruff: noqa: E501  programs stand in one piece
 import pytest
-from asking import slugs
+from asking import lint, slugs
 
 
 @pytest.mark.parametrize(
@@ -29,3 +30,39 @@ def test_found(text: str) -> None:
 )
 def test_neighbours(text: str) -> None:
     assert "oom-other-process" not in slugs(text)
+
+
+BOTH = """\
+import os
+import tensorflow as tf
+import torch
+net = torch.nn.Linear(2, 2).to("cuda")
+model = tf.keras.Sequential([tf.keras.layers.Dense(2)])
+model.fit(x, y)
+"""
+JAX = "import os\nimport jax\nimport jax.numpy as jnp\nimport torch\nx = torch.zeros(3).cuda()\ny = jnp.zeros(3)\n"
+
+
+def _beside(text: str) -> list[tuple[str, str]]:
+    return [(f.variant, f.weight.name) for f in lint(text).findings if f.slug == "oom-other-process"]
+
+
+@pytest.mark.parametrize("text", [BOTH, JAX])
+def test_two_frameworks_on_one_card_are_a_note(text: str) -> None:
+    assert _beside(text) == [("source", "NOTE")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        BOTH.replace("net = ", "for gpu in tf.config.list_physical_devices('GPU'):\n    tf.config.experimental.set_memory_growth(gpu, True)\nnet = "),
+        BOTH.replace("net = ", "tf.config.set_visible_devices([], 'GPU')\nnet = "),
+        BOTH.replace('.to("cuda")', ""),
+        BOTH.replace("model.fit(x, y)\n", "").replace("model = tf.keras.Sequential([tf.keras.layers.Dense(2)])\n", ""),
+        JAX.replace("import os\n", "import os\nos.environ['XLA_PYTHON_CLIENT_PREALLOCATE'] = 'false'\n"),
+        JAX.replace(".cuda()", ""),
+        JAX.replace("import torch\nx = torch.zeros(3).cuda()\n", ""),
+    ],
+)
+def test_one_framework_on_the_card(text: str) -> None:
+    assert _beside(text) == []

@@ -1,5 +1,6 @@
+# ruff: noqa: E501  programs stand in one piece
 import pytest
-from asking import linted, slugs
+from asking import lint, linted, slugs
 from parts.dryruns import CALL
 from parts.dryruns import slugs as run_slugs
 from parts.programs import HEAD
@@ -247,3 +248,40 @@ Trainer().fit()
 )
 def test_found_in_other_wordings(text: str) -> None:
     assert "single-process-dataloader" in linted(text)
+
+
+KERAS = """\
+import cv2, numpy as np
+import tensorflow as tf
+class Pictures(tf.keras.utils.Sequence):
+    def __init__(self, files):
+        self.files = files
+    def __len__(self):
+        return 10
+    def __getitem__(self, i):
+        return np.stack([cv2.imread(f) for f in self.files[i]]), 0
+model = tf.keras.applications.ResNet50()
+model.compile("adam", "mse")
+model.fit(Pictures(files), epochs=3)
+"""
+
+
+@pytest.mark.parametrize("text", [KERAS, KERAS.replace("Pictures(files), ", "data, ").replace("model = ", "data = Pictures(files)\nmodel = "), KERAS.replace("tf.keras.utils.Sequence", "tf.keras.utils.PyDataset")])
+def test_a_keras_sequence_without_workers(text: str) -> None:
+    (finding,) = [f for f in lint(text).findings if f.slug == "single-process-dataloader"]
+    assert (finding.variant, "cv2.imread" in finding.text("en").title) == ("keras", True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        KERAS.replace("epochs=3", "epochs=3, workers=8, use_multiprocessing=True"),
+        KERAS.replace("        self.files = files\n", "        super().__init__(workers=8, use_multiprocessing=True)\n        self.files = files\n"),
+        KERAS.replace("Pictures(files)", "Pictures(files, workers=4)"),
+        KERAS.replace("cv2.imread(f) for f in self.files[i]", "f for f in self.files[i]"),
+        KERAS.replace("Pictures(files), ", "x, y, "),
+        KERAS.replace("epochs=3", "**options"),
+    ],
+)
+def test_keras_that_is_fed_otherwise(text: str) -> None:
+    assert "single-process-dataloader" not in linted(text)

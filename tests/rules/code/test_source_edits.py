@@ -71,7 +71,7 @@ def apply(text: str, edits: tuple[Edit, ...]) -> str:
         (TRAINED + EVALUATION, "oom-eval-with-grad", "@torch.no_grad()\ndef count(data):"),
         (TRAINED + WINDOW, "grad-accum-unscaled", "    (loss / 4).backward()\n"),
         (TRAINED + WINDOW, "grad-accum-tail-dropped", "if (i + 1) % 4 == 0 or i + 1 == len(loader):"),
-        (HEAD + NORM, "tensor-created-on-cpu", 'self.register_buffer("mean", torch.tensor([0.5, 0.4, 0.3]), persistent=False)  # of ImageNet'),
+        (HEAD + NORM, "tensor-created-on-cpu", '"mean", torch.tensor([0.5, 0.4, 0.3]), persistent=False)  # of ImageNet'),
         (HEAD + NORM, "tensor-created-on-cpu", "torch.zeros(x.size(0), 3, device=x.device)"),
     ],
 )

@@ -1,11 +1,13 @@
+# ruff: noqa: E501  programs stand in one piece
 import pytest
 from asking import found, lint, linted, slugs
-from ongpu.model import Finding, Severity
 from parts import profiles
 from parts.dryruns import CALL, STEP
 from parts.dryruns import notes as run_notes
 from parts.dryruns import slugs as run_slugs
 from parts.programs import TRAINED
+
+from ongpu.model import Finding, Severity
 
 
 @pytest.mark.parametrize(
@@ -326,3 +328,27 @@ for x, y in loader:
 )
 def test_found_in_other_wordings(text: str) -> None:
     assert "sync-in-hot-loop" in linted(text)
+
+
+def test_a_complaint_makes_a_warning_of_one_read() -> None:
+    text = EMPTIES.replace("    torch.cuda.empty_cache()\n    gc.collect()\n", "    history.append(loss.item())\n").replace("    model(x.cuda()).mean().backward()", "    loss = model(x.cuda()).mean()\n    loss.backward()")
+    assert "sync-in-hot-loop" not in linted(text)
+    assert "sync-in-hot-loop" in slugs(text, "Why is my training so slow? GPU utilization is only 30 %.")
+
+
+WAITING = """\
+import torch
+from torch import nn
+model = nn.Linear(4, 2).cuda()
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in data:
+    model(x.cuda()).mean().backward()
+    opt.step()
+    torch.cuda.synchronize()
+"""
+
+
+def test_synchronize_at_each_step() -> None:
+    assert [(f.variant, f.weight) for f in _sync(WAITING)] == [("source", Severity.WARNING)]
+    assert _sync(WAITING + "    perf_meter.update(32)\n") == []
+    assert _sync(WAITING.replace("    opt.step()\n", "")) == []  # a test of gradients

@@ -1,5 +1,7 @@
+# ruff: noqa: E501  programs stand in one piece
 import pytest
 from asking import lint, slugs
+
 from ongpu.model import Severity
 
 
@@ -91,3 +93,20 @@ def test_a_counter_as_argument_is_a_note() -> None:
 )
 def test_neighbours_in_source(text: str) -> None:
     assert _variants(text) == []
+
+
+GROWS = HEAD + "fast = torch.compile(model{})\nfor n in range(8, 99):\n    fast(x[:, :n])\n"
+DRAWN = HEAD + "import random\nfast = torch.compile(model{})\nfor _ in range(99):\n    n = random.randint(8, 99)\n    batch = torch.randn(4, n).cuda()\n    fast(batch)\n"
+
+
+@pytest.mark.parametrize("text", [GROWS, DRAWN])
+def test_sizes_that_change_are_a_note_unless_they_are_fixed(text: str) -> None:
+    assert [(v, bad) for v, _, bad in _variants(text.format(""))] == [("size", False)]
+    assert [(v, bad) for v, _, bad in _variants(text.format(", dynamic=False"))] == [("size", True)]
+    assert [(v, bad) for v, _, bad in _variants(text.format(", mode='reduce-overhead'"))] == [("size", True)]
+    assert _variants(text.format(", dynamic=True")) == []
+    assert _variants(text.replace("torch.compile(model{})", "model")) == []
+
+
+def test_fixed_windows_are_no_change_of_size() -> None:
+    assert _variants(HEAD + "fast = torch.compile(model)\nfor i in range(99):\n    fast(x[i : i + 32])\n    fast(x[i])\n    fast(torch.randn(4, 8))\n") == []

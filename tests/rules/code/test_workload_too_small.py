@@ -1,3 +1,4 @@
+# ruff: noqa: E501  programs stand in one piece
 import pytest
 from asking import found, lint, linted, slugs
 from parts import profiles
@@ -65,5 +66,39 @@ def test_a_tiny_network_in_the_source_is_a_note(text: str) -> None:
 
 
 def test_a_larger_one_is_not() -> None:
-    text = TRAINED.replace("d=64", "d=4096") + "for x, y in loader:\n    criterion(model(x.to(device)), y.to(device)).backward()\n    optimizer.step()\n"
+    text = TRAINED.replace("d=64", "d=4096")
+    text += "for x, y in loader:\n    criterion(model(x.to(device)), y.to(device)).backward()\n    optimizer.step()\n"
     assert "workload-too-small" not in [f.slug for f in lint(text).findings]
+
+
+EAGER = """\
+import tensorflow as tf
+model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+for x, y in data:
+    with tf.GradientTape() as tape:
+        loss = f(model(x), y)
+    grads = tape.gradient(loss, model.trainable_variables)
+    opt.apply_gradients(zip(grads, model.trainable_variables))
+"""
+
+
+def _eager(text: str) -> list[tuple[str, str]]:
+    return [(f.variant, f.weight.name) for f in lint(text).findings if f.slug == "workload-too-small"]
+
+
+def test_an_eager_loop_of_tensorflow_is_a_note() -> None:
+    assert _eager(EAGER) == [("eager", "NOTE")]
+    assert _eager("import tensorflow as tf\ndef step(x, y):\n    with tf.GradientTape() as t:\n        loss = f(x)\n    opt.apply_gradients(t.gradient(loss, v))\nfor x, y in data:\n    step(x, y)\n") == [("eager", "NOTE")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import tensorflow as tf\n@tf.function\ndef step(x):\n    with tf.GradientTape() as t:\n        loss = f(x)\n    opt.apply_gradients(t.gradient(loss, v))\nfor x in data:\n    step(x)\n",
+        "import tensorflow as tf\nmodel = tf.keras.Sequential()\nmodel.fit(x)\n",
+        EAGER.replace("for x, y in data:", "if True:"),
+        "import torch\nfor x in data:\n    loss(x).backward()\n",
+    ],
+)
+def test_loops_that_are_graphs(text: str) -> None:
+    assert _eager(text) == []

@@ -1,6 +1,7 @@
 # ruff: noqa: E501  printed lines stand in one piece
 import pytest
 from asking import explain, lint, linted, slugs
+
 from ongpu.model import Severity
 
 
@@ -150,6 +151,8 @@ def test_frameworks_told_to_use_the_cpu(text: str, line: int) -> None:
         KERAS + "with tf.device('/CPU:0'):\n    ds = tf.data.Dataset.from_tensor_slices(x).batch(4)\nmodel.fit(ds)\n",
         KERAS + "with tf.device('/CPU:0'):\n    model.fit(x, y)\nwith tf.device('/GPU:0'):\n    model.fit(x, y)\n",
         KERAS + "with tf.device(args.device):\n    model.fit(x, y)\n",
+        KERAS + "with tf.device('/cpu:0'):\n    for i in range(2):\n        with tf.device(place(i)):\n            grads = opt.minimize(loss)\n    opt.apply_gradients(grads)\n",
+        "import jax\njax.config.update('jax_platform_name', 'cpu')  # small: faster on the CPU\n" + STEP,
         KERAS + "with tf.device('/GPU:0' if gpus else '/CPU:0'):\n    model.fit(x, y)\n",
         "import jax\nimport tensorflow as tf\ntf.config.set_visible_devices([], 'GPU')\n" + STEP,
         "import torch\nimport tensorflow as tf\ntf.config.set_visible_devices([], 'GPU')\nmodel.fit(x)\n",
@@ -163,4 +166,154 @@ def test_frameworks_told_to_use_the_cpu(text: str, line: int) -> None:
     ],
 )
 def test_frameworks_that_may_use_the_gpu(text: str) -> None:
+    assert "config-forces-cpu" not in linted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """\
+import torch
+import lightning as L
+from mod import Lit, loader
+trainer = L.Trainer(accelerator='cpu', max_epochs=3)
+trainer.fit(Lit(), loader)
+""",
+        """\
+from transformers import Trainer, TrainingArguments
+args = TrainingArguments('out', no_cuda=True)
+Trainer(model, args).train()
+""",
+        """\
+from transformers import Trainer, TrainingArguments
+args = TrainingArguments(output_dir='out', use_cpu=True, fp16=False)
+Trainer(model, args).train()
+""",
+        """\
+import torch
+from accelerate import Accelerator
+acc = Accelerator(cpu=True)
+m, o = acc.prepare(model, opt)
+""",
+        """\
+import pytorch_lightning as pl
+kw = dict(gpus=0, max_epochs=3)
+pl.Trainer(**kw).fit(m)
+""",
+        """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+from tqdm import tqdm
+from data import dataset, val_set
+
+device = torch.device("cpu")  # torch.device("cuda")
+
+
+class Net(nn.Module):
+    def __init__(self, d=64):
+        super().__init__()
+        self.fc = nn.Linear(d, 10)
+
+    def forward(self, x):
+        return self.fc(x)
+
+
+model = Net().to(device)
+print(torch.cuda.is_available())
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in DataLoader(dataset, 4, num_workers=2):
+    loss = F.cross_entropy(model(x.to(device)), y.to(device))
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+""",
+        """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+from tqdm import tqdm
+from data import dataset, val_set
+
+use_cuda = False
+device = torch.device("cuda" if use_cuda else "cpu")  # torch.device("cuda")
+
+
+class Net(nn.Module):
+    def __init__(self, d=64):
+        super().__init__()
+        self.fc = nn.Linear(d, 10)
+
+    def forward(self, x):
+        return self.fc(x)
+
+
+model = Net().to(device)
+
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in DataLoader(dataset, 4, num_workers=2):
+    loss = F.cross_entropy(model(x.to(device)), y.to(device))
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+""",
+        """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+from tqdm import tqdm
+from data import dataset, val_set
+
+device = torch.device("cpu")  # torch.device("cuda")
+
+
+class Net(nn.Module):
+    def __init__(self, d=64):
+        super().__init__()
+        self.fc = nn.Linear(d, 10)
+
+    def forward(self, x):
+        return self.fc(x)
+
+
+print('GPU', torch.cuda.get_device_name(0))
+model = Net().to(device)
+
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in DataLoader(dataset, 4, num_workers=2):
+    loss = F.cross_entropy(model(x.to(device)), y.to(device))
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+""",
+    ],
+)
+def test_found_in_other_wordings(text: str) -> None:
+    assert "config-forces-cpu" in linted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import requests\nrequests.post(url, json={'model': 'phi3', 'options': {'num_gpu': 0}})\n",
+        "from llama_cpp import Llama\nllm = Llama('m.gguf', n_gpu_layers=0)\n",
+    ],
+)
+def test_no_layers_on_the_gpu(text: str) -> None:
+    assert linted(text) == ["config-forces-cpu"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from llama_cpp import Llama\nllm = Llama('m.gguf', n_gpu_layers=-1)\n",
+        "import ray\n@ray.remote\ndef f():\n    pass\nf.options(num_gpu=0).remote()\n",
+        "import torch\nuse_cuda = torch.cuda.is_available()\ndevice = 'cuda' if use_cuda else 'cpu'\nnet = torch.nn.Linear(2, 2).to(device)\n",
+        "import torch\nnet = torch.nn.Linear(2, 2)\nnet(torch.zeros(1, 2)).sum().backward()\n",
+    ],
+)
+def test_settings_that_do_not_force_it(text: str) -> None:
     assert "config-forces-cpu" not in linted(text)

@@ -111,6 +111,7 @@ def test_training_with_tensorflow_or_jax_is_hidden_too(text: str) -> None:
         'import os\nif args.cpu:\n    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"\n' + FIT,
         'import os\nos.environ["CUDA_VISIBLE_DEVICES"] = "-1"\nimport tensorflow as tf\nprint(tf.constant(1))\n',
         'import os\nos.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"\n' + FIT,
+        'import os\n# this model runs on the CPU\nos.environ["CUDA_VISIBLE_DEVICES"] = ""\n' + FIT,
     ],
 )
 def test_training_with_tensorflow_that_sees_the_gpu(text: str) -> None:

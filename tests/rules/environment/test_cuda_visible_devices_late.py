@@ -142,3 +142,14 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "3")
 )
 def test_found_in_other_wordings(text: str) -> None:
     assert "cuda-visible-devices-late" in linted(text)
+
+
+AFTER = "import torch\nimport os\nos.environ['CUDA_VISIBLE_DEVICES'] = '1'\nmodel = torch.nn.Linear(2, 2).cuda()\n"
+FIRST = "it always uses the first card; CUDA_VISIBLE_DEVICES=1 python train.py uses the second one\n"
+
+
+def test_below_the_import_where_the_words_tell_that_the_shell_works() -> None:
+    assert "cuda-visible-devices-late" in slugs(AFTER, FIRST)
+    assert "cuda-visible-devices-late" not in slugs(AFTER)
+    above = AFTER.replace("import torch\nimport os", "import os").replace("model", "import torch\nmodel")
+    assert "cuda-visible-devices-late" not in slugs(above, FIRST)

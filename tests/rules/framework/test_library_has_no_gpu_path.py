@@ -87,3 +87,27 @@ T().run(a, b)
 )
 def test_found_in_other_wordings(text: str) -> None:
     assert "library-has-no-gpu-path" in linted(text)
+
+
+FOREST = "from sklearn.ensemble import RandomForestClassifier\nclf = RandomForestClassifier(500)\nclf.fit(x, y)\n"
+
+
+def test_an_estimator_whose_user_wants_the_gpu() -> None:
+    words = "Google Colab, runtime type GPU (T4). nvidia-smi: the GPU stays at 0 % all the time, it is not used"
+    assert slugs(FOREST, words)[0] == "library-has-no-gpu-path"
+    assert "library-has-no-gpu-path" not in slugs(FOREST)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import torch\nfrom sklearn.svm import SVC\ndef head(x, y):\n    return SVC().fit(x, y)\nprint(torch.cuda.is_available())\n",
+        "import torch\nfrom sklearn.model_selection import train_test_split\nfrom sklearn.preprocessing import StandardScaler\n"
+        "x = StandardScaler().fit_transform(x)\nprint(torch.cuda.is_available())\n",
+        "import torch\nfrom xgboost import XGBClassifier\nXGBClassifier(tree_method='gpu_hist').fit(x)\nprint(torch.cuda.device_count())",
+        "import torch\nfrom xgboost import XGBClassifier\nXGBClassifier(**params).fit(x, y)\nprint(torch.cuda.is_available())\n",
+        "import torch\nimport catboost\ncatboost.CatBoostClassifier(task_type='GPU').fit(x, y)\nprint(torch.cuda.is_available())",
+    ],
+)
+def test_estimators_beside_a_gpu(text: str) -> None:
+    assert "library-has-no-gpu-path" not in linted(text)

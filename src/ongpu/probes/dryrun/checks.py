@@ -7,7 +7,7 @@ from typing import Any, Dict, Tuple
 import torch
 from torch import Tensor
 
-from . import pretend
+from . import pretend, words
 from .dependent import note_range
 from .mode import Mode
 from .operation import Operation
@@ -36,6 +36,9 @@ def labels(mode: Mode, operation: Operation, args: Any, kwargs: Dict[str, Any], 
     scores, target = args[0], args[1]
     ignored = args[4] if len(args) > 4 else -100
     if isinstance(target, Tensor) and pretend.is_pretend(target):
+        if target.dtype not in (torch.int64, torch.uint8):
+            name = words.type_name(target).rpartition(".")[2].replace("Tensor", "")
+            raise RuntimeError("expected target dtype to be Long or Byte, but got %s" % name)
         classes = scores.shape[1] if scores.dim() > 1 else scores.shape[0]
         note_range(mode, operation, target, 0, classes - 1, ignored)
     return NotImplemented
@@ -57,25 +60,22 @@ def along(mode: Mode, operation: Operation, args: Any, kwargs: Dict[str, Any], c
 
 def factors(mode: Mode, operation: Operation, args: Any, kwargs: Dict[str, Any], card: int) -> Any:
     """Both factors of a product must have one dtype."""
-    from .words import type_name
-
     first, second = args[1:3] if operation.short.startswith("add") else args[:2]
     if pretend.is_pretend(first) and pretend.is_pretend(second) and first.dtype is not second.dtype:
-        names = tuple(type_name(t).rpartition(".")[2].replace("Tensor", "") for t in (first, second))
+        names = tuple(words.type_name(t).rpartition(".")[2].replace("Tensor", "") for t in (first, second))
         raise RuntimeError("mat1 and mat2 must have the same dtype, but got %s and %s" % names)
     return NotImplemented
 
 
 def convolution(mode: Mode, operation: Operation, args: Any, kwargs: Dict[str, Any], card: int) -> Any:
     """Input, weight and bias must have one dtype."""
-    from .words import type_name
-
     source, weight, bias = args[0], args[1], args[2]
     if pretend.is_pretend(source) and pretend.is_pretend(weight):
         if source.dtype is not weight.dtype:
-            raise RuntimeError("Input type (%s) and weight type (%s) should be the same" % (type_name(source), type_name(weight)))
+            names = (words.type_name(source), words.type_name(weight))
+            raise RuntimeError("Input type (%s) and weight type (%s) should be the same" % names)
         if bias is not None and bias.dtype is not source.dtype:
-            raise RuntimeError("Input type (%s) and bias type (%s) should be the same" % (type_name(source), type_name(bias)))
+            raise RuntimeError("Input type (%s) and bias type (%s) should be the same" % (words.type_name(source), words.type_name(bias)))
         if (bias is None or pretend.is_pretend(bias)) and (_channels_last(source) or _channels_last(weight)):
             # then cuDNN's result is too; the meta kernel does not know it
             out = mode.on_card(operation, args, kwargs, card)

@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Optional
 
 import torch
 
-from . import accounts, copies, cuda_api, dependent, methods
+from . import accounts, copies, cuda_api, dependent, grad_scaling, methods
 from .autocast import Autocast
 from .batch_size import BatchFinder
 from .composites import Composites
@@ -53,6 +53,7 @@ class Parts:
         framework.install(self.mode)
         self.loaders.install()
         self.watch.install()
+        grad_scaling.install(self.mode, self.watch)
         self._threads()
         if self.finder is not None:
             self.finder.install()

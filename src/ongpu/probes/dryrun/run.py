@@ -165,7 +165,7 @@ def judged(world: World, problem: BaseException) -> Tuple[str, Dict[str, Any]]:
         return "unsupported", dict(told_error(world, problem, "internal"), traceback=traceback.format_exc()[-20000:])
     if any(words in text for words in NOT_THE_SCRIPTS):
         return "unsupported", told_error(world, problem, "unsupported")
-    if isinstance(problem, PermissionError) and "ongpu dry run, sandbox" in text:
+    if "ongpu dry run, sandbox" in text:
         world.unsupported("sandbox", text, False)
         return "unsupported", told_error(world, problem, "unsupported")
     kind = "script"

@@ -35,6 +35,7 @@ class Watch:
         self.window: List[Dict[str, Any]] = []
         self.windows: List[Dict[str, Any]] = []
         self.zeroed = False
+        self.grads_scaled = False  # the gradients themselves were divided in this window
         self.inputs: Dict[str, int] = {}
         self.seen: Optional[Dict[str, Any]] = None
         self.force_none = False
@@ -188,7 +189,7 @@ class Watch:
         divisors = [w["divisor"] for w in self.window]
         scaled: Optional[bool] = None
         if len({w["place"] for w in self.window}) < len(self.window):  # one line again and again; losses of several lines are meant
-            if any(d is not None and d > 1 for d in divisors):
+            if self.grads_scaled or any(d is not None and d > 1 for d in divisors):
                 scaled = True
             else:
                 scaled = None if any(d == UNKNOWN for d in divisors) else False
@@ -196,7 +197,7 @@ class Watch:
             {"backwards": len(self.window), "scaled": scaled, "step_place": place,
              "backward_place": self.window[-1]["place"] if self.window else None, "zeroed": self.zeroed}
         )  # fmt: skip
-        self.window, self.zeroed = [], False
+        self.window, self.zeroed, self.grads_scaled = [], False, False
 
     def _wrap_zero(self, base: Any) -> None:
         old = base.zero_grad

@@ -23,6 +23,11 @@ def _in_source(script: Script) -> Iterator[Finding]:
     if on is None:
         return
     drawn = [call for call in script.calls(*RANDOM) if call.loop]
+    sized = next((e for e in script.calls(*MADE) if e.at.frame.inside("getitem") and _in_sample(script, e)), None)
+    alone = [loader for loader in script.loaders if isinstance(size := loader.setting("batch_size"), Const) and size.value == 1]
+    if sized is not None and alone and script.names_cuda:
+        yield Finding(certainty=Certainty.LIKELY, variant="source", values={"size": sized.words(60), "line": on.line}, refs=(on.ref(), sized.ref(), alone[0].made.ref()))
+        return
     for call in script.calls("forward"):
         varying = next((s for a in call.args if isinstance(a, Tensor) for t in a.line() if t.made and (s := _size(t.made, drawn))), None)
         if call.loop and isinstance(call.receiver, Module) and varying:
@@ -32,9 +37,19 @@ def _in_source(script: Script) -> Iterator[Finding]:
             return
 
 
+MADE = ("torch.randn", "torch.rand", "torch.zeros", "torch.ones", "torch.empty", "torch.nn.functional.interpolate")
+
+
+def _in_sample(script: Script, made: Event) -> bool:
+    """Whether a random number of the same sample gives it a size."""
+    sizes = [*made.args, *(made.kw or {}).values()]
+    drawn = (d for d in script.calls(*RANDOM) if d.at.frame.function is made.at.frame.function)
+    return any(_holds(size, d.value) for d in drawn for size in sizes)
+
+
 def _size(made: Event, drawn: list[Event]) -> Event | None:
     """The random call that gives a size to that one, in the same loop."""
-    if made.name not in ("torch.randn", "torch.rand", "torch.zeros", "torch.ones", "torch.empty", "torch.nn.functional.interpolate"):
+    if made.name not in MADE:
         return None
     sizes = [*made.args, *(made.kw or {}).values()]
     return next((d for d in drawn if d.loop is made.loop and any(_holds(size, d.value) for size in sizes)), None)

@@ -12,9 +12,11 @@ from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 def check(symptoms: Symptoms | None, traceback: Traceback | None, times: Comparisons | None, program: Program | None) -> Iterator[Finding]:
     if program and traceback is None:
-        yield from (finding for script in program.scripts for finding in _in_source(script))
+        slow = bool(symptoms and symptoms.has("slow-words", "conv-slow-told"))
+        yield from (finding for script in program.scripts for finding in _in_source(script, slow))
     ratio = times.half_over_single() if times else None
     convolution = symptoms.cite("conv-words", most=2) if symptoms else ()
+    convolution = convolution or tuple(e.ref() for s in (program.scripts if program else ()) for e in s.calls(*LAYERS))[:2]
     if ratio is not None and ratio > 1.05 and convolution and times:
         lines = tuple(dict.fromkeys(t.ref for t in times.timings if t.precision))
         yield Finding(certainty=Certainty.LIKELY, variant="half", values={"ratio": f"{ratio:.1f}"}, refs=(*lines[-4:], *convolution))
@@ -51,11 +53,12 @@ def check(symptoms: Symptoms | None, traceback: Traceback | None, times: Compari
     )
 
 
+LAYERS = ("torch.nn.Conv1d", "torch.nn.Conv2d", "torch.nn.Conv3d", "torch.nn.ConvTranspose2d", "torch.nn.functional.conv2d", "keras.layers.Conv2D")
 NETS = ("torchvision.models.", "timm.create_model", "segmentation_models_pytorch.")
 NOT_CONVOLUTIONAL = ("vit", "swin", "deit", "beit", "mixer")
 
 
-def _in_source(script: Script) -> Iterator[Finding]:
+def _in_source(script: Script, slow: bool) -> Iterator[Finding]:
     """Settings that keep cuDNN from its fast kernels in a script that trains convolutions, recurrent layers of Keras, and the layout under autocast."""
     net = _convolutions(script)
     if net is None:
@@ -67,7 +70,7 @@ def _in_source(script: Script) -> Iterator[Finding]:
         yield Finding(certainty=Certainty.LIKELY, variant="choice", values={"what": "torch.backends.cudnn.enabled = False"}, refs=(sets["enabled"].ref(), net.ref()))
     elif value.get("deterministic") is True and value.get("benchmark") is not True:
         yield Finding(
-            certainty=Certainty.POSSIBLE, severity=Severity.NOTE, variant="choice", values={"what": "torch.backends.cudnn.deterministic = True"},
+            certainty=Certainty.POSSIBLE, severity=None if slow else Severity.NOTE, variant="choice", values={"what": "torch.backends.cudnn.deterministic = True"},
             refs=(sets["deterministic"].ref(), *((sets["benchmark"].ref(),) if "benchmark" in sets else ())),
         )  # fmt: skip
     if net.at.autocast and not script.says("channels_last") and not script.managed:

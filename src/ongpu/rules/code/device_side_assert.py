@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from ongpu.facts.code import Traceback
 from ongpu.facts.dryrun import DryRun
 from ongpu.facts.dryrun_parts import Indices
-from ongpu.facts.dtypes import Dtypes, first_layer
+from ongpu.facts.dtypes import SAME, Dtypes, first_layer
 from ongpu.facts.environment import Variables
 from ongpu.facts.program import Event, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
-from ongpu.facts.values import Const, Items, Module, Tensor, Value
+from ongpu.facts.values import Const, Dataset, Items, Loader, Module, Tensor, Value
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
 
@@ -70,7 +70,7 @@ def _in_source(script: Script) -> Iterator[Finding]:
         name = call.name if call.name != "forward" else getattr(call.receiver, "name", "")
         if not name.endswith(LABELLED) or len(call.args) < 2:
             continue
-        last, most = _last_layer(call.args[0]), dtypes.bound(call.args[1])
+        last, most = _last_layer(call.args[0]), dtypes.bound(call.args[1]) or _loaded(call, dtypes)
         classes = _number(last.arg(1, "out_features")) if last else 0
         if last and classes and most and most[0] >= classes:
             yield _beyond(call, last, most, classes, "source-labels")
@@ -80,6 +80,21 @@ def _in_source(script: Script) -> Iterator[Finding]:
                 certainty=Certainty.LIKELY, variant="source-negative", subject=call.words(), values={"value": negative.value.value if isinstance(negative.value, Const) else "?", "line": call.line},
                 refs=(negative.ref(), call.ref()),
             )
+
+
+def _loaded(call: Event, dtypes: Dtypes) -> tuple[int, Event] | None:
+    """The bound of labels that a loader takes out of a TensorDataset, by their place in the loop's target."""
+    node, loop = call.given(1, "target"), call.loop
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if "." + node.func.attr not in (*SAME, ".long"):
+            return None
+        node = node.func.value
+    dataset = loop.over.dataset if loop is not None and isinstance(loop.over, Loader) else None
+    if not isinstance(node, ast.Name) or loop is None or not isinstance(dataset, Dataset) or dataset.cls != "torch.utils.data.TensorDataset":
+        return None
+    if node.id not in loop.targets or len(loop.targets) != len(dataset.items):
+        return None
+    return dtypes.bound(dataset.items[loop.targets.index(node.id)])
 
 
 def _beyond(call: Event, layer: Event, most: tuple[int, Event], rows: int, variant: str) -> Finding:

@@ -41,8 +41,8 @@ def _in_source(script: Script) -> Iterator[Finding]:
             if layer.name == "torch.nn.BCEWithLogitsLoss" and len(call.args) > 1 and dtypes.of(call.args[1]) == "int64":
                 yield _apart(call, "float32", "int64", "source")
             continue
-        want = dtypes.weights(layer, call)
         got = _given(dtypes, given)
+        want = dtypes.weights(layer, call) if got else None
         if first.name == "torch.nn.Embedding":
             if got in FLOATING:
                 yield _apart(call, "int64", got, "source")

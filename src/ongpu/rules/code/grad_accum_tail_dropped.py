@@ -50,7 +50,7 @@ def check(log: TrainingLog | None, symptoms: Symptoms | None, dryrun: DryRun | N
 def _in_source(script: Script) -> Iterator[Finding]:
     """Windows whose step asks for nothing but the remainder, in a loop over a loader, with no step after the loop."""
     for window in windows(script):
-        if window.full and not window.flushed and over_loader(window.loop):
+        if window.full and not window.flushed and over_loader(window.loop) and _anew(window):
             yield Finding(
                 certainty=Certainty.LIKELY,
                 variant="source",
@@ -59,6 +59,12 @@ def _in_source(script: Script) -> Iterator[Finding]:
                 edits=_last_too(window),
             )
             return
+
+
+def _anew(window: Window) -> bool:
+    """Whether the loop itself counts: a counter that runs on over the epochs drops nothing but at the very end."""
+    names = [node.id for node in ast.walk(window.test) if isinstance(node, ast.Name)] if window.test is not None else []
+    return any(name in window.loop.targets for name in names) and "self.global_step" not in ast.unparse(window.test or ast.Constant(0))
 
 
 def _last_too(window: Window) -> tuple[Edit, ...]:

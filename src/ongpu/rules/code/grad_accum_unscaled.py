@@ -116,7 +116,7 @@ def _in_run(run: DryRun) -> Iterator[Finding]:
     """From a dry run: windows of several backward passes whose loss was seen not to be divided."""
     done = run.accumulation
     several = [window for window in done.windows if window.backwards > 1]
-    if done.scaled is False and several:
+    if done.scaled is False and several and not any(window.scaled for window in several):
         places = dict.fromkeys(place for place in (several[0].backward_place, several[0].step_place) if place)
         yield Finding(
             certainty=Certainty.LIKELY, variant="run", values={"steps": done.every or several[0].backwards, "line": str(next(iter(places), "?"))},

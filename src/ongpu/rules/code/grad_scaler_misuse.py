@@ -28,17 +28,25 @@ def _in_source(script: Script, scaler: Handle, made: Event) -> Iterator[Finding]
     yield from _bypassed(script, scales, steps, mine, given)
     if steps and not given:
         step = steps[0]
-        if not scales and any(b.loop is step.loop and b.flow == step.flow for b in script.calls(".backward")):
+        if (not scales or all(s.discarded for s in scales)) and any(b.loop is step.loop and b.flow == step.flow for b in script.calls(".backward")):
             yield _finding("unscaled", step, script, Severity.ERROR)
         updates = [e for e in mine if e.name == ".update"]
         if not updates:
             yield _finding("no-update", steps[-1], script, Severity.ERROR, edits=_updated(steps))
         elif step.loop and all(u.loop is step.loop and u.before(step) and not apart(u, step) for u in updates) and not _next(updates, scales):
             yield _finding("early-update", updates[0], script, Severity.WARNING, other=step)
+    often = next((u for u in mine if u.name == ".unscale_" and _each(u)), None)
+    if often and steps and all(s.loop is often.loop and not _each(s) for s in steps) and all(not _each(e) for e in mine if e.name == ".update"):
+        yield _finding("unscale-often", often, script, Severity.ERROR, other=steps[0])
     dtypes = [e.arg(1, "dtype") for e in script.calls("torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast")]
     plain = "enabled" not in (made.kw or {}) and not made.stars and not made.at.guards
     if scales and plain and dtypes and all(isinstance(d, Named) and d.name == BF16 for d in dtypes):
         yield _finding("bfloat16", made, script, Severity.NOTE)
+
+
+def _each(event: Event) -> bool:
+    """Whether it happens at each turn of its loop, not only at the end of a window."""
+    return event.loop is not None and not any(g.kind == "every" for g in event.guards_in(event.loop))
 
 
 def apart(one: Event, other: Event) -> bool:
@@ -199,6 +207,18 @@ RULE = Rule(
                 title="{code} 会除以缩放系数，而梯度从未放大：损失没有经过 scaler.scale",
                 why="scaler.step 会把梯度除以缩放系数（起始为 65536）。单独的 loss.backward() 没有乘过它，更新就小了这么多倍。",
                 fix="写成 scaler.scale(loss).backward()。",
+            ),
+        ),
+        "unscale-often": (
+            Text(
+                title="{code} runs at each micro-batch, but scaler.step only at the end of a window",
+                why="unscale_ may be called once an optimizer between two update() calls; the second call raises \"unscale_() has already been called\". Gradients of later micro-batches would be added scaled to unscaled ones.",
+                fix="Call unscale_ (and clip) only where scaler.step follows, inside the same condition.",
+            ),
+            Text(
+                title="{code} 每个小批次都执行，而 scaler.step 只在窗口结束时执行",
+                why="两次 update() 之间，每个优化器只能调用一次 unscale_；第二次会报 “unscale_() has already been called”。之后小批次的带缩放梯度会加到已还原的梯度上。",
+                fix="只在随后要 scaler.step 的地方（同一个条件里）调用 unscale_ 和裁剪。",
             ),
         ),
         "no-update": (

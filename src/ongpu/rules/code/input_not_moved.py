@@ -30,16 +30,35 @@ def _in_source(script: Script) -> Iterator[Finding]:
             continue  # DataParallel and DistributedDataParallel move their inputs themselves
         where = model.where(call)
         for given in (*call.args, *(call.kw or {}).values()):
-            if may_be_gpu(where) and _stays(given):
+            if may_be_gpu(where) and _stays(given) and not _counts(call, given):
                 yield _finding(call, given, where, "source")
                 break
+    heavy = {id(e.node) for e in script.calls("forward") if isinstance(e.receiver, Module) and e.receiver.weighs}  # no losses
     for mix in distinct(script.of("mix")):
+        if id(mix.node) in heavy:
+            continue
         loss = mix.name == "forward" or mix.name.endswith(("_loss", "cross_entropy", "_with_logits"))
         if not loss or mix.at.frame.inside("forward") or len(mix.args) < 2:
             continue
         output, target = mix.args[:2]
-        if isinstance(output, Tensor) and may_be_gpu(output.where) and output.origin in ("output", "derived") and _stays(target):
+        if isinstance(output, Tensor) and may_be_gpu(output.where) and output.origin in ("output", "derived") and _stays(target) and not _constant(target):
             yield _finding(mix, target, output.where, "target-source")
+
+
+CONSTANTS = ("torch.zeros", "torch.ones", "torch.full", "torch.arange", "torch.eye", "torch.linspace")
+
+
+def _constant(target: object) -> bool:
+    """Whether the code makes it itself at each step: tensor-created-on-cpu tells that."""
+    seed = target.seed() if isinstance(target, Tensor) else None
+    return seed is not None and seed.name in CONSTANTS and seed.loop is not None
+
+
+def _counts(call: Event, given: object) -> bool:
+    """Whether it is named as lengths are, which pack_padded_sequence wants on the CPU."""
+    words = [call.given(place, "") for place, value in enumerate(call.args) if value is given]
+    words += [call.given(None, name) for name, value in (call.kw or {}).items() if value is given]
+    return any(node is not None and "len" in call.file.segment(node).lower() for node in words)
 
 
 def _stays(value: object) -> bool:

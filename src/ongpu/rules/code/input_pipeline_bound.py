@@ -1,4 +1,7 @@
-"""The GPU waits for data."""
+"""The GPU waits for data.
+
+More than 400 lines because each kind of evidence (logs, traces, source) has words of its own, in two languages.
+"""
 
 import ast
 import re
@@ -10,9 +13,11 @@ from ongpu.facts.hardware import Gpus
 from ongpu.facts.intent import goes_on
 from ongpu.facts.profile import Profile
 from ongpu.facts.program import Event, Program, Script, distinct
+from ongpu.facts.samples import costly, takes, whole_files
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.system import Processes
-from ongpu.facts.values import CUDA, MAYBE, Items, Loader, Tensor
+from ongpu.facts.traced import tf_steps
+from ongpu.facts.values import CUDA, MAYBE, Function, Tensor
 from ongpu.knowledge.median import median
 from ongpu.model import Certainty, Finding, Layer, Ref, Rule, Severity, Text
 
@@ -21,8 +26,11 @@ def check(
     log: TrainingLog | None, symptoms: Symptoms | None, gpus: Gpus | None, processes: Processes | None, machine: Machine | None,
     traceback: Traceback | None, profile: Profile | None, program: Program | None,
 ) -> Iterator[Finding]:
+    idle = symptoms.cite("gpu-idles-told", "low-utilization", "pauses-words", most=2) if symptoms else ()
+    if program and idle and not traceback:
+        yield from (finding for script in program.scripts for finding in _heavy(script, idle))
     if program:
-        yield from (finding for script in program.scripts for finding in (*_read_again(script), *(() if traceback else _pageable(script))))
+        yield from (finding for script in program.scripts for finding in (*_read_again(script), *_one_by_one(script), *(() if traceback else _pageable(script))))
     if profile:
         yield from _in_profile(profile)
     share = log.data_share() if log else None
@@ -67,39 +75,40 @@ def check(
         yield from found or _told(symptoms, gpus)
 
 
-WHOLE = (
-    "pandas.read_csv", "pandas.read_parquet", "pandas.read_excel", "pandas.read_json", "pandas.read_pickle", "pandas.read_hdf", "numpy.load",
-    "numpy.loadtxt", "numpy.genfromtxt", "torch.load", "pickle.load", "json.load", "scipy.io.loadmat", "joblib.load",
-)  # fmt: skip
+def _heavy(script: Script, idle: tuple[Ref, ...]) -> Iterator[Finding]:
+    """A GPU that is told to idle, and a loader with workers whose samples cost something."""
+    for loader in script.loaders:
+        cost = costly(script, loader)
+        if cost is not None and loader.workers != 0 and any(takes(loop, loader) and loop.trains for loop in script.loops):
+            yield Finding(
+                subject=loader.made.words(60), certainty=Certainty.LIKELY, variant="heavy",
+                values={"code": loader.made.words(60), "what": cost.name.lstrip(".") if isinstance(cost, Event) else cost, "workers": loader.workers or "?"},
+                refs=(*idle, loader.made.ref(), *((cost.ref(),) if isinstance(cost, Event) else ())),
+            )  # fmt: skip
+            return
 
 
 def _read_again(script: Script) -> Iterator[Finding]:
     """A dataset whose __getitem__ reads a file that does not depend on the index: the whole of it for each sample."""
-    for call in distinct(script.calls(*WHOLE)):
-        frame = call.at.frame
-        if frame.kind != "getitem" or frame.function is None or call.at.guards or not isinstance(call.node, ast.Call) or not call.node.args:
-            continue
-        own = isinstance(frame.function.node, ast.FunctionDef)
-        if own and "mmap_mode" not in (call.kw or {}) and not call.stars and not _depends(call.node, frame.function.node):
-            yield Finding(subject=call.words(), certainty=Certainty.LIKELY, variant="again", values={"code": call.words(60)}, refs=(call.ref(),))
+    for call in list(whole_files(script))[:1]:
+        yield Finding(subject=call.words(), certainty=Certainty.LIKELY, variant="again", values={"code": call.words(60)}, refs=(call.ref(),))
+
+
+DECODES = ("decode_", "read_file", "py_function", "numpy_function", "decode_raw", "parse_single_example")
+
+
+def _one_by_one(script: Script) -> Iterator[Finding]:
+    """tf.data that decodes its samples one after the other, and only when a step asks for them."""
+    steps = list(tf_steps(script))
+    if not steps or script.says("prefetch", "num_parallel_calls", "AUTOTUNE", "deterministic"):
+        return
+    for call in distinct(script.calls(".map")):
+        given = call.arg(0, "map_func")
+        words = ast.unparse(given.node) if isinstance(given, Function) else ""
+        decodes = next((word for word in DECODES if word in words), "")
+        if decodes and not call.stars and (fit := next((s for s in steps if call.order < s.order), None)):
+            yield Finding(subject=call.words(), certainty=Certainty.LIKELY, variant="tf-data", values={"code": call.words(60)}, refs=(call.ref(), fit.ref()))
             return
-
-
-def _depends(call: ast.Call, function: ast.AST) -> bool:
-    """Whether what is read depends on the index: through any chain of assignments in the function."""
-    given = {arg.arg for arg in function.args.args[1:]}  # type: ignore[attr-defined]
-    for _ in range(4):
-        for node in ast.walk(function):
-            if isinstance(node, ast.Assign | ast.AnnAssign | ast.For | ast.withitem | ast.NamedExpr | ast.AugAssign):
-                parts = node.iter if isinstance(node, ast.For) else node.context_expr if isinstance(node, ast.withitem) else node.value
-                targets = node.targets if isinstance(node, ast.Assign) else [node.optional_vars if isinstance(node, ast.withitem) else node.target]
-                if parts is not None and given & _names(parts):
-                    given |= {name for target in targets if target is not None for name in _names(target)}
-    return bool(given & {name for part in (*call.args, *(k.value for k in call.keywords)) for name in _names(part)})
-
-
-def _names(node: ast.AST) -> set[str]:
-    return {x.id for x in ast.walk(node) if isinstance(x, ast.Name)}
 
 
 def _pageable(script: Script) -> Iterator[Finding]:
@@ -111,7 +120,7 @@ def _pageable(script: Script) -> Iterator[Finding]:
             continue
         moves = [
             e for e in distinct(script.calls(".to", ".cuda"))
-            if isinstance(e.receiver, Tensor) and e.receiver.made is loader.made and e.training_loop and _takes(e, loader)
+            if isinstance(e.receiver, Tensor) and e.receiver.made is loader.made and e.training_loop and any(takes(loop, loader) for loop in e.at.loops)
             and isinstance(e.value, Tensor) and e.value.where in (CUDA, MAYBE) and "non_blocking" not in (e.kw or {})
         ]  # fmt: skip
         if moves:
@@ -120,12 +129,6 @@ def _pageable(script: Script) -> Iterator[Finding]:
                 values={"code": loader.made.words(60), "copies": moves[0].words(60)}, refs=(loader.made.ref(), *(e.ref() for e in moves[:3])),
                 edits=(loader.made.file.argument(loader.made.call, "pin_memory=True"), *(e.file.argument(e.call, "non_blocking=True") for e in moves)),
             )  # fmt: skip
-
-
-def _takes(event: Event, loader: Loader) -> bool:
-    """Whether its innermost loop goes over that loader, counted or not."""
-    over = event.loop.over if event.loop else None
-    return over is loader or (isinstance(over, Items) and over.uniform)
 
 
 def _in_profile(profile: Profile) -> Iterator[Finding]:
@@ -235,6 +238,18 @@ RULE = Rule(
         fix="把数据放到 SSD 或内存，或存成大的顺序文件（WebDataset、LMDB、TFRecord）；把 num_workers 提到 CPU 核数，配合 persistent_workers=True、pin_memory=True、prefetch_factor；预先缩小图像，或在 GPU 上解码（DALI、torchvision.io）。如果加 worker 没有变化，瓶颈就是磁盘：iostat -x 1。",
     ),
     variants={
+        "heavy": (
+            Text(
+                title="The GPU idles, and the samples of {code} cost time: {what}{workers: (* workers)}",
+                why="Each sample is read, decoded and changed on the CPU. Where the workers make fewer batches than the GPU uses up, it waits.",
+                fix="More workers (up to the CPU cores of each GPU), persistent_workers=True, prefetch_factor=4; smaller stored files (resized pictures, shards), a faster decoder (torchvision.io, NVIDIA DALI, nvJPEG), augmentation on the GPU. py-spy on a worker shows what takes the time.",
+            ),
+            Text(
+                title="GPU 空闲，而 {code} 的样本要花时间：{what}{workers:（* 个 worker）}",
+                why="每个样本都在 CPU 上读取、解码和变换。worker 产出的 batch 赶不上 GPU 的消耗时，GPU 就要等。",
+                fix="增加 worker（最多到每块 GPU 的 CPU 核数），persistent_workers=True、prefetch_factor=4；存小一些的文件（缩放后的图片、分片），用更快的解码（torchvision.io、NVIDIA DALI、nvJPEG），把增强放到 GPU 上。对某个 worker 用 py-spy 可看出时间花在哪里。",
+            ),
+        ),
         "again": (
             Text(
                 title="{code} reads the same file anew for every sample",
@@ -245,6 +260,18 @@ RULE = Rule(
                 title="{code} 每取一个样本都重新读取同一个文件",
                 why="它写在 __getitem__ 里，而读取的内容与下标无关：每个样本、每个 worker 都要把整个文件读取并解析一遍，GPU 就在等它。",
                 fix="在 __init__ 里只读一次（不能传给 worker 的文件在首次访问时打开），__getitem__ 里只取下标；大数组用 np.load(..., mmap_mode='r')。",
+            ),
+        ),
+        "tf-data": (
+            Text(
+                title="{code} decodes samples one after the other, while the GPU waits",
+                why="Without num_parallel_calls tf.data runs the function on one thread, and without prefetch it starts on a batch only when the step asks for it.",
+                fix=".map(f, num_parallel_calls=tf.data.AUTOTUNE) and .prefetch(tf.data.AUTOTUNE) at the end; .cache() after decoding, where the data fits in memory.",
+            ),
+            Text(
+                title="{code} 逐个解码样本，这期间 GPU 在等",
+                why="不设 num_parallel_calls 时，tf.data 只用一个线程执行该函数；没有 prefetch 时，要等到某一步来取才开始准备 batch。",
+                fix="用 .map(f, num_parallel_calls=tf.data.AUTOTUNE)，末尾加 .prefetch(tf.data.AUTOTUNE)；数据放得进内存时，解码之后加 .cache()。",
             ),
         ),
         "unpinned": (

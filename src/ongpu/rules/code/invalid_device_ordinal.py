@@ -28,6 +28,12 @@ def _in_source(script: Script, present: int | None) -> Iterator[Finding]:
     """Cards beyond the first that the source names, without asking how many there are."""
     if script.says("device_count"):
         return
+    for spawn in distinct(script.calls("torch.multiprocessing.spawn")):
+        number = spawn.arg(2, "nprocs")
+        several = isinstance(number, Const) and type(number.value) is int and number.value > 1 and script.names_cuda
+        if several and isinstance(number, Const) and (present is None or present < number.value):
+            yield _named(spawn, f"{number.value} GPUs", "?", Severity.ERROR if present else Severity.NOTE, "source")
+            return
     asked = {index: event for event in reversed([*distinct(script.calls(*NAMES_DEVICE, "torch.nn.DataParallel"))]) for index in _indices(event)}
     shown = [e for e in script.events if _visible(e) and e.certain]
     given = shown[-1].value if shown and shown[-1].kind == "setitem" else shown[-1].arg(1) if shown else None

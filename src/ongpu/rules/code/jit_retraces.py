@@ -78,10 +78,15 @@ def _numbers(script: Script, known: list[Jit]) -> Iterator[Finding]:
         given: list[tuple[ast.expr, int, str, Value | None]] = [(n, i + shift, "", v) for i, (n, v) in enumerate(zip(call.node.args, call.args, strict=False))]
         given += [(k.value, -1, k.arg or "", (call.kw or {}).get(k.arg or "")) for k in call.node.keywords]
         for node, place, name, value in given:
-            counter = isinstance(value, Number) and value.tensor is None and _uses(node, loop.targets) and not isinstance(node, ast.Subscript)
+            counter = isinstance(value, Number) and value.tensor is None and _uses(node, loop.targets) and not _two(node)
             if counter and (jit.framework == "tensorflow" or _static(options, place, name, jit)):
                 yield _finding("static" if jit.framework == "jax" else "number", call, call)
                 return
+
+
+def _two(node: ast.expr) -> bool:
+    """Whether it is a truth (two values, so two traces) or an item of something."""
+    return isinstance(node, ast.Subscript) or any(isinstance(x, ast.Compare | ast.BoolOp | ast.Not) for x in ast.walk(node))
 
 
 def _method(jit: Jit) -> bool:

@@ -9,7 +9,7 @@ from ongpu.facts.dryrun_parts import Mismatch
 from ongpu.facts.nccl import NcclLog
 from ongpu.facts.program import Event, Guard, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
-from ongpu.facts.values import Handle
+from ongpu.facts.values import Handle, Module
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
 
@@ -64,9 +64,12 @@ ONE = ("is_main", "is_master", "main_process", "master_process", "rank_zero", "i
 
 def _in_source(script: Script) -> Iterator[Finding]:
     """Calls in which all ranks must take part, where only some come by."""
+    yield from _forwards(script)
+    yield from _skipped(script)
+    yield from _uneven(script)
     found = [e for e in script.calls() if _of_all(script, e)]
     for call in distinct(found):
-        guard = next((g for g in call.at.guards if _some(g)), None)
+        guard = next((g for g in call.at.guards if _some(g)), None) or _left(call)
         if guard is None or guard.test is None or any(_other_side(e, call, guard) for e in found):
             continue
         yield Finding(
@@ -75,9 +78,80 @@ def _in_source(script: Script) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+def _left(call: Event) -> Guard | None:
+    """The condition under which some ranks returned from the function before that call."""
+    function = call.at.frame.function
+    body = function.node.body if function is not None and isinstance(function.node, ast.FunctionDef) else []
+    for statement in body:
+        if statement.end_lineno and statement.end_lineno >= call.node.lineno:
+            break
+        if isinstance(statement, ast.If) and not statement.orelse and isinstance(statement.body[-1], ast.Return):
+            guard = Guard(statement.test, "rank", True)
+            if _some(guard) and not any(isinstance(n, ast.Call) and ast.unparse(n.func) == ast.unparse(call.call.func) for n in ast.walk(statement)):
+                return guard
+    return None
+
+
+NETS = ("torchvision.models.", "timm.create_model", "segmentation_models_pytorch.")
+
+
+def _forwards(script: Script) -> Iterator[Finding]:
+    """A model in DistributedDataParallel that some ranks alone call: its buffers (batch norm) are sent from rank 0 in each forward pass."""
+    norms = [e.value for e in script.calls("torch.nn.BatchNorm1d", "torch.nn.BatchNorm2d", "torch.nn.BatchNorm3d", "torch.nn.SyncBatchNorm")]
+    for call in distinct(script.calls("forward")):
+        wrapped = call.receiver
+        guard = next((g for g in call.at.guards if _some(g)), None)
+        if guard is None or guard.test is None or not isinstance(wrapped, Module) or not wrapped.name.endswith("DistributedDataParallel") or wrapped.wraps is None:
+            continue
+        inner = wrapped.inner
+        buffers = inner.name.startswith(NETS) or any(isinstance(norm, Module) and norm.root is inner.root for norm in norms)
+        if wrapped.made is None or wrapped.made.says("broadcast_buffers", True) is False or not buffers:
+            continue
+        yield Finding(
+            subject=call.words(), certainty=Certainty.LIKELY, severity=Severity.WARNING, variant="forward",
+            values={"code": call.words(60), "condition": ("not " if guard.negated else "") + call.file.quote(guard.test, 60)},
+            refs=(call.ref(), call.file.ref(guard.test)),
+        )  # fmt: skip
+        return
+
+
+def _skipped(script: Script) -> Iterator[Finding]:
+    """A step that one rank may skip alone, since its own loss is not finite: the others wait in the backward pass."""
+    for loop in script.loops:
+        calls = [f for f in loop.forwards or () if loop.trains and isinstance(f.receiver, Module) and f.receiver.name.endswith("DistributedDataParallel")]
+        if not calls or script.says("all_reduce", "all_gather", "join"):
+            continue
+        for node in ast.walk(loop.node):
+            own = isinstance(node, ast.If) and isinstance(node.body[-1], ast.Continue) and node.lineno > calls[0].line
+            if own and isinstance(node, ast.If) and any(word in ast.unparse(node.test) for word in ("isnan", "isinf", "isfinite")):
+                ahead = any(b.loop is loop and b.line > node.lineno for b in loop.backwards or ())
+                if ahead:
+                    yield Finding(
+                        certainty=Certainty.POSSIBLE, severity=Severity.WARNING, variant="skip", values={"condition": calls[0].file.quote(node.test, 60)},
+                        refs=(calls[0].file.ref(node),),
+                    )  # fmt: skip
+                    return
+
+
+def _uneven(script: Script) -> Iterator[Finding]:
+    """Data that is dealt out by data[rank::world_size] to ranks that train with DistributedDataParallel: some get a batch more."""
+    if script.says("drop_last", "join(", "Join(", "DistributedSampler", "total_size", "% world_size", "all_reduce", "num_samples"):
+        return
+    wrapped = [m for m in script.modules if m.name.endswith("DistributedDataParallel")]
+    trains = any(loop.trains and any(f.receiver in wrapped for f in loop.forwards or ()) for loop in script.loops)
+    for node in ast.walk(script.tree) if trains else ():
+        part = node.slice if isinstance(node, ast.Subscript) else None
+        bounds = (part.lower, part.step) if isinstance(part, ast.Slice) else (None, None)
+        first, step = (ast.unparse(bound).lower() if bound is not None else "" for bound in bounds)
+        if isinstance(node, ast.Subscript) and "rank" in first and "world" in step:
+            words = script.file.quote(node, 60)
+            yield Finding(certainty=Certainty.POSSIBLE, severity=Severity.WARNING, variant="uneven", values={"code": words}, refs=(script.file.ref(node),))
+            return
+
+
 def _of_all(script: Script, event: Event) -> bool:
     if event.name in COLLECTIVES:
-        return event.arg(None, "group") is None and not event.stars
+        return event.arg(None, "group") is None and not event.stars and not any("group" in ast.unparse(given) for given in event.call.args)
     if event.name in OF_ACCELERATOR:
         return isinstance(event.receiver, Handle) and event.receiver.name == "accelerate.Accelerator"
     return event.name in OF_ENGINE and "deepspeed" in script.managed
@@ -113,6 +187,9 @@ def _other_side(event: Event, call: Event, guard: Guard) -> bool:
     if event is call or event.name != call.name or event.flow != call.flow or event.at.loops != call.at.loops:
         return False
     mine = ast.unparse(guard.test) if guard.test else ""
+    block = next((n for n in ast.walk(event.at.frame.function.node) if isinstance(n, ast.If) and n.test is guard.test), None) if event.at.frame.function else None
+    if block is not None and isinstance(block.body[-1], ast.Return) and event.at.frame.function is call.at.frame.function and event.line > (block.end_lineno or 0):
+        return True  # some ranks call it and return, the others call it behind
     return any(g.kind == "rank" and g.test is not None and (ast.unparse(g.test), g.negated) != (mine, guard.negated) for g in event.at.guards)
 
 
@@ -157,6 +234,42 @@ RULE = Rule(
                 title="{code} 写在“{condition}”之下：其他 rank 从不调用它",
                 why="集合通信要组内每个 rank 都调用才返回。走到这里的 rank 会一直等到超时（10 或 30 分钟），或与其他 rank 的另一次集合通信配上而弄乱数据。",
                 fix="把这个调用移出该条件（第 {line} 行）：所有 rank 都调用，只有打印和写文件留在里面。",
+            ),
+        ),
+        "forward": (
+            Text(
+                title="{code} stands under \"{condition}\": DistributedDataParallel sends its buffers in each forward pass, and the other ranks do not take part",
+                why="With batch norm the wrapper broadcasts running means from rank 0 before each forward pass, in evaluation too. The rank that comes here waits for the others, or takes their next collective.",
+                fix="Evaluate the module inside (model.module(x)), on all ranks with their own part of the data, or with broadcast_buffers=False.",
+            ),
+            Text(
+                title="{code} 写在“{condition}”之下：DistributedDataParallel 每次前向都要发送 buffer，而其他 rank 没有参加",
+                why="有 batch norm 时，包装层在每次前向之前（评估时也一样）都会从 rank 0 广播滑动均值。走到这里的 rank 会等其他 rank，或与它们的下一次集合通信错配。",
+                fix="评估内部的模块（model.module(x)），或让所有 rank 各自评估自己那部分数据，或设 broadcast_buffers=False。",
+            ),
+        ),
+        "uneven": (
+            Text(
+                title="{code} gives some ranks more samples than others",
+                why="Where the length is no multiple of the number of ranks, some have a batch more. In it they wait for gradients of ranks that have left the loop, until the time-out.",
+                fix="DistributedSampler (it pads or drops), data[: len(data) // world_size * world_size] before dealing out, or with model.join(): around the loop.",
+            ),
+            Text(
+                title="{code} 会让有的 rank 比别的 rank 多样本",
+                why="长度不是 rank 数的整数倍时，有的 rank 会多一个 batch。它们在这个 batch 里等待已离开循环的 rank 的梯度，直到超时。",
+                fix="用 DistributedSampler（会补齐或丢弃），或分发前 data[: len(data) // world_size * world_size]，或在循环外加 with model.join():。",
+            ),
+        ),
+        "skip": (
+            Text(
+                title="A rank whose own loss is not finite skips the step alone ({condition}): the others wait in backward",
+                why="DistributedDataParallel averages gradients in the backward pass of all ranks. A rank that continues without it leaves the others in all_reduce until the time-out.",
+                fix="Decide together: all_reduce the flag first and skip on all ranks, or set the loss to zero (loss = torch.nan_to_num(loss) * 0) and go through backward.",
+            ),
+            Text(
+                title="自己的损失不是有限值的 rank 会单独跳过这一步（{condition}）：其他 rank 在 backward 里等待",
+                why="DistributedDataParallel 在所有 rank 的反向传播中平均梯度。某个 rank 不做反向就 continue，其余会停在 all_reduce 直到超时。",
+                fix="共同决定：先对标志做 all_reduce，再所有 rank 一起跳过；或把损失置零（loss = torch.nan_to_num(loss) * 0）后照常 backward。",
             ),
         ),
         "run": (

@@ -20,7 +20,9 @@ def check(
     objects: Objects | None, dryrun: DryRun | None, program: Program | None,
 ) -> Iterator[Finding]:
     if program and not (dryrun or profile or traceback):
-        yield from (finding for script in program.scripts for finding in _in_source(script))
+        busy = bool(gpus and any((g.utilization or 0) >= 85 for g in gpus.gpus))
+        asked = busy or bool(symptoms and symptoms.has("slow-words", "tensor-pipe-idle", "newer-tensor-cards", "slow-told-plainly"))
+        yield from (finding for script in program.scripts for finding in _in_source(script, asked))
     if dryrun:
         yield from _in_run(dryrun)
     if profile:
@@ -38,8 +40,8 @@ CHOSEN = (
 )
 
 
-def _in_source(script: Script) -> Iterator[Finding]:
-    """A note on a large model that is trained on CUDA, where the script says nothing about precision."""
+def _in_source(script: Script, asked: bool) -> Iterator[Finding]:
+    """A large model that is trained on CUDA, where the script says nothing about precision: a note, unless speed is asked for."""
     if script.managed or script.says(*CHOSEN):
         return
     for loop in script.loops:
@@ -50,7 +52,8 @@ def _in_source(script: Script) -> Iterator[Finding]:
                 continue
             if model.name.startswith(LARGE) or model.name.startswith("torch.nn.Transformer") or parameters(script, model) >= MANY:
                 yield Finding(
-                    certainty=Certainty.POSSIBLE, severity=Severity.NOTE, variant="source", values={"code": call.words(60), "model": model.name},
+                    certainty=Certainty.POSSIBLE, severity=None if asked else Severity.NOTE, variant="source",
+                    values={"code": call.words(60), "model": model.name},
                     refs=(call.ref(),),
                 )  # fmt: skip
                 return

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from ongpu.facts.code import Traceback
 from ongpu.facts.program import Event, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
-from ongpu.facts.values import CUDA, MAYBE, Tensor
+from ongpu.facts.values import CUDA, MAYBE, Items, Tensor
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 
@@ -25,12 +25,13 @@ def check(symptoms: Symptoms | None, traceback: Traceback | None, program: Progr
 
 
 NUMPY = ("numpy.array", "numpy.asarray", "numpy.concatenate", "numpy.stack", "numpy.mean", "numpy.argmax", "numpy.save")
+READERS = ("sklearn.metrics.*", "matplotlib.pyplot.plot", "matplotlib.pyplot.imshow", "matplotlib.pyplot.hist", "matplotlib.pyplot.scatter")
 
 
 def _in_source(script: Script) -> Iterator[Finding]:
     """Tensors on CUDA, or with a graph, that NumPy is to read."""
-    for call in distinct(script.calls(".numpy", ".__array__", *NUMPY)):
-        read = call.receiver if call.name.startswith(".") else call.arg(0)
+    for call in distinct(script.calls(".numpy", ".__array__", *NUMPY, *READERS)):
+        read = call.receiver if call.name.startswith(".") else _astray(call)
         if isinstance(read, Tensor) and read.where in (CUDA, MAYBE) and call.says("force", False) is False and not _host_only(call):
             copy = ".detach().cpu()" if read.graph else ".cpu()"
             asked = call.call.func  # x.numpy: the copy goes behind the x
@@ -42,6 +43,15 @@ def _in_source(script: Script) -> Iterator[Finding]:
                 refs=(call.ref(),),
                 edits=(call.file.after(asked.value, copy),) if call.name == ".numpy" and isinstance(asked, ast.Attribute) else (),
             )
+
+
+def _astray(call: Event) -> Tensor | None:
+    """The argument on CUDA, if any: itself, or what a list holds (of one's own tensors, not of numbers)."""
+    for given in call.args[: 2 if call.name.startswith(("sklearn", "matplotlib")) else 1]:
+        held = given.items[0] if isinstance(given, Items) and given.items and given.uniform else given
+        if isinstance(held, Tensor) and held.where in (CUDA, MAYBE):
+            return held
+    return None
 
 
 def _host_only(call: Event) -> bool:

@@ -12,7 +12,7 @@ from ongpu.facts.profile import Allocations, gib
 from ongpu.facts.program import Event, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.system import Processes
-from ongpu.facts.values import Module, Tensor, Unknown
+from ongpu.facts.values import Instance, Module, Tensor, Unknown
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 
@@ -56,7 +56,7 @@ def _in_source(script: Script) -> Iterator[Finding]:
         loop = event.loop
         if not isinstance(kept, Tensor) or kept.graph is not True or kept.origin == "parameter" or loop is None or event.at.grad is not True or _leaves(event):
             continue
-        if any(isinstance(frame.me, Module) for frame in event.at.frame.chain()):
+        if any(isinstance(me := frame.me, Module) or (isinstance(me, Instance) and not me.cls.complete) for frame in event.at.frame.chain()):
             continue  # code of a module: its caller decides
         backwards = list(script.calls(".backward", "torch.autograd.backward"))
         mine = [b for b in backwards if isinstance(b.receiver, Tensor) and b.receiver.comes_from(kept)]
@@ -66,7 +66,7 @@ def _in_source(script: Script) -> Iterator[Finding]:
         if mine and not inside:
             continue  # one backward over all turns of an inner loop: that graph is meant
         if not mine:
-            if event.at.frame.alone and not (loop.trains or loop.evaluates):
+            if any(frame.alone for frame in event.at.frame.chain()) and not (loop.trains or loop.evaluates):
                 continue
             yield _kept(event, "kept", Severity.WARNING)
         elif all(any(g.kind == "every" for g in b.guards_in(loop)) for b in inside):

@@ -5,13 +5,48 @@ from collections.abc import Iterator
 from ongpu.facts.code import OutOfMemory, Traceback, TrainingLog
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.memory import others_on, suspect
+from ongpu.facts.program import Event, Program, Script
 from ongpu.facts.system import Processes
+from ongpu.facts.traced import tf_steps
+from ongpu.facts.values import Module, Tensor, may_be_gpu
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
 
 def check(
-    oom: OutOfMemory, traceback: Traceback | None, log: TrainingLog | None, processes: Processes | None, gpus: Gpus | None,
+    oom: OutOfMemory | None, traceback: Traceback | None, log: TrainingLog | None, processes: Processes | None, gpus: Gpus | None, program: Program | None,
 ) -> Iterator[Finding]:
+    if program:
+        yield from (finding for script in program.scripts for finding in _in_source(script))
+    if oom:
+        yield from _in_error(oom, traceback, log, processes, gpus)
+
+
+GROWTH = ("set_memory_growth", "ALLOW_GROWTH", "allow_growth", "set_visible_devices", "memory_limit", "set_logical_device", "per_process_gpu_memory")
+CLIENT = ("XLA_PYTHON_CLIENT", "XLA_CLIENT_MEM", "JAX_PLATFORMS", "jax_platform")
+
+
+def _in_source(script: Script) -> Iterator[Finding]:
+    """TensorFlow or JAX, which take nearly the whole card at their first use, beside PyTorch on CUDA in one program."""
+    if "torch" not in script.imports:
+        return
+    torch = next((e for e in script.calls(".to", ".cuda") if isinstance(e.value, Module | Tensor) and _on_cuda(e)), None)
+    flow = next(iter(script.calls("tensorflow.*", "keras.*")), None) if list(tf_steps(script)) or list(script.calls("keras.models.load_model")) else None
+    jax = next(iter(script.calls("jax.numpy.*", "jax.jit", "jax.grad", "jax.device_put")), None)
+    for event, quiet, name in ((flow, GROWTH, "TensorFlow"), (jax, CLIENT, "JAX")):
+        if torch is not None and event is not None and not script.says(*quiet):
+            yield Finding(
+                certainty=Certainty.POSSIBLE, severity=Severity.NOTE, variant="source", values={"name": name, "code": event.words(60)},
+                refs=(event.ref(), torch.ref()),
+            )  # fmt: skip
+
+
+def _on_cuda(event: Event) -> bool:
+    if isinstance(event.receiver, Module):
+        return any(m.event is event and may_be_gpu(m.device.where) for m in event.receiver.moves or ())
+    return isinstance(event.value, Tensor) and may_be_gpu(event.value.where)
+
+
+def _in_error(oom: OutOfMemory, traceback: Traceback | None, log: TrainingLog | None, processes: Processes | None, gpus: Gpus | None) -> Iterator[Finding]:
     slug, certainty, error = suspect(oom, traceback, log, processes, gpus)
     present = [p for p in others_on(error.gpu, processes, gpus) if (p.memory or 0) > 2000]
     busy = slug in ("oom-batch-too-large", "oom-fragmentation") and error.total is None and present
@@ -57,6 +92,18 @@ RULE = Rule(
         fix="到宿主机上查：nvidia-smi、sudo fuser -v /dev/nvidia*；结束属于自己的进程（残留 worker、notebook 内核），用 CUDA_VISIBLE_DEVICES 换一张空闲的卡，或等待。减小 batch 解决不了。",
     ),
     variants={
+        "source": (
+            Text(
+                title="{name} will take nearly the whole card, beside PyTorch in the same program ({code})",
+                why="TensorFlow maps almost all memory of every visible GPU at its first use, JAX three quarters of it; PyTorch then runs out of memory, or the other way round.",
+                fix="TensorFlow: tf.config.experimental.set_memory_growth(gpu, True) for each GPU before the first use (or hide the GPU from it: tf.config.set_visible_devices([], 'GPU')). JAX: XLA_PYTHON_CLIENT_PREALLOCATE=false, or XLA_PYTHON_CLIENT_MEM_FRACTION=.3, before import jax.",
+            ),
+            Text(
+                title="{name} 会占用几乎整张卡，而同一程序里还有 PyTorch（{code}）",
+                why="TensorFlow 首次使用时会占下每块可见 GPU 的几乎全部显存，JAX 占四分之三；之后 PyTorch 就会显存不足，反之亦然。",
+                fix="TensorFlow：首次使用前对每块 GPU 调用 tf.config.experimental.set_memory_growth(gpu, True)（或对它隐藏 GPU：tf.config.set_visible_devices([], 'GPU')）。JAX：在 import jax 之前设 XLA_PYTHON_CLIENT_PREALLOCATE=false，或 XLA_PYTHON_CLIENT_MEM_FRACTION=.3。",
+            ),
+        ),
         "startup": (
             Text(
                 title="Only {free} of {total} are free at the start: the card is in use by somebody else",

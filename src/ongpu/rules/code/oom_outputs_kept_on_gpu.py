@@ -1,5 +1,6 @@
 """Outputs of all batches are collected on the GPU."""
 
+import ast
 from collections.abc import Iterator
 
 from ongpu.facts.code import OutOfMemory, Traceback, TrainingLog
@@ -23,6 +24,7 @@ def check(
 
 def _in_source(script: Script) -> Iterator[Finding]:
     """Lists that grow by a tensor on the GPU for each batch; single numbers and small loops aside."""
+    yield from _joined(script)
     for event in distinct(script.of("accumulate")):
         kept = event.value
         if event.name not in ("append", "extend") or not isinstance(kept, Tensor) or not may_be_gpu(kept.where) or kept.scalar or event.loop is None:
@@ -38,6 +40,25 @@ def _in_source(script: Script) -> Iterator[Finding]:
                 variant="source",
                 values={"target": event.target, "line": event.line},
                 refs=(event.ref(),),
+            )
+
+
+def _joined(script: Script) -> Iterator[Finding]:
+    """kept = torch.cat([kept, output]) for each batch."""
+    for call in distinct(script.calls("torch.cat", "torch.concat", "torch.vstack", "torch.hstack")):
+        stmt, given = call.stmt, call.given(0, "tensors")
+        grown = stmt.targets[0] if isinstance(stmt, ast.Assign) else None
+        if call.loop is None or not isinstance(grown, ast.Name | ast.Attribute) or not isinstance(given, ast.List | ast.Tuple) or not given.elts:
+            continue
+        same = type(given.elts[0]) is type(grown) and ast.unparse(given.elts[0]) == ast.unparse(grown)
+        kept = call.value
+        if not same or not isinstance(kept, Tensor) or not may_be_gpu(kept.where) or call.at.grad is not False:
+            continue
+        if over_loader(call.loop) and any(t.origin == "output" for t in kept.line()) and not call.at.frame.inside("forward", "step"):
+            target = ast.unparse(grown)
+            yield Finding(
+                subject=target, certainty=Certainty.LIKELY, severity=Severity.WARNING, variant="source", values={"target": target, "line": call.line},
+                refs=(call.ref(),),
             )
 
 

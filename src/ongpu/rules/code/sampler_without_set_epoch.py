@@ -4,7 +4,8 @@ import ast
 from collections.abc import Iterator
 
 from ongpu.facts.program import Event, Loop, Program, Script
-from ongpu.facts.values import Handle, Items, Loader, Tensor
+from ongpu.facts.samples import takes
+from ongpu.facts.values import Handle
 from ongpu.model import Certainty, Edit, Finding, Layer, Rule, Severity, Text
 
 SAMPLERS = ("torch.utils.data.DistributedSampler", "torch.utils.data.distributed.DistributedSampler")
@@ -28,7 +29,7 @@ def _in_source(script: Script) -> Iterator[Finding]:
         made = sampler.made if isinstance(sampler, Handle) and sampler.name in SAMPLERS else None
         if made is None or (made.arg(3, "shuffle") is not None and made.says("shuffle", ...) is not True):
             continue
-        loop = next((lo for lo in script.loops if lo.trains and _takes(lo, loader)), None)
+        loop = next((lo for lo in script.loops if lo.trains and takes(lo, loader)), None)
         epochs = _around(script, loop) if loop else None
         if loop is None or epochs is None:
             continue
@@ -40,13 +41,6 @@ def _in_source(script: Script) -> Iterator[Finding]:
             refs=(made.ref(), step.file.ref(loop.node)),  # type: ignore[arg-type]
             edits=_call(script, made, step, loop, epochs),
         )
-
-
-def _takes(loop: Loop, loader: Loader) -> bool:
-    """Whether the loop goes over the batches of that loader, counted or not."""
-    over = loop.over
-    parts = over.items[0].items if isinstance(over, Items) and over.items and isinstance(over.items[0], Items) else ()
-    return over is loader or any(isinstance(part, Tensor) and part.origin == "batch" and part.made is loader.made for part in parts)
 
 
 def _around(script: Script, loop: Loop) -> Loop | None:

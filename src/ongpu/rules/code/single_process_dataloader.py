@@ -1,5 +1,6 @@
 """Data is loaded in the training process itself."""
 
+import ast
 from collections.abc import Iterator
 
 from ongpu.facts.code import Traceback, TrainingLog
@@ -7,8 +8,10 @@ from ongpu.facts.dryrun import DryRun
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.intent import goes_on
 from ongpu.facts.program import Event, Program, Script, distinct
+from ongpu.facts.samples import costly, costly_call, takes
 from ongpu.facts.symptoms import Symptoms
-from ongpu.facts.values import Class, Dataset, Loader, may_be_gpu
+from ongpu.facts.traced import is_keras
+from ongpu.facts.values import Class, Dataset, Function, Instance, may_be_gpu
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 
@@ -19,7 +22,7 @@ def check(
     if dryrun:
         yield from _in_run(dryrun)
     if program:
-        yield from (finding for script in program.scripts for finding in _in_source(script))
+        yield from (finding for script in program.scripts for finding in (*_in_source(script), *_in_keras(script)))
     if symptoms is None:
         return
     warned = symptoms.cite("many-workers-warning", most=2)
@@ -37,23 +40,13 @@ def check(
     )
 
 
-# What costs milliseconds for each sample: decoding, reading, resampling, augmenting.
-COSTLY = (
-    "PIL.*", "cv2.*", "imageio.*", "skimage.*", "scipy.*", "librosa.*", "torchaudio.*", "soundfile.*", "decord.*", "pydicom.*", "nibabel.*",
-    "h5py.*", "albumentations.*", "torchvision.io.*", "torchvision.transforms.functional.*", "numpy.load", "torch.load", "pandas.read_*", "open",
-    "torch.nn.functional.interpolate", "torch.nn.functional.grid_sample", "torch.stft", "torch.istft",
-)  # fmt: skip
-FOLDERS = ("torchvision.datasets.", "torchaudio.datasets.", "timm.data.")
-SMALL = ("MNIST", "FashionMNIST", "CIFAR10", "CIFAR100", "KMNIST", "QMNIST", "EMNIST", "USPS", "FakeData")  # lie in memory, decoded
-
-
 def _in_source(script: Script) -> Iterator[Finding]:
     """Loaders of a training loop without workers, whose samples cost something to make."""
     for loader in script.loaders:
         if loader.workers != 0 or may_be_gpu(loader.where) or loader.made.stars or loader.made.at.frame.alone:
             continue
-        trains = any(loop.over is loader and loop.trains for loop in script.loops)
-        cost = _costly(script, loader)
+        trains = any(takes(loop, loader) and loop.trains for loop in script.loops)
+        cost = costly(script, loader)
         if trains and cost is not None and (script.names_cuda or script.managed):
             yield Finding(
                 subject=loader.made.words(60),
@@ -64,20 +57,25 @@ def _in_source(script: Script) -> Iterator[Finding]:
             )
 
 
-def _costly(script: Script, loader: Loader) -> Event | str | None:
-    """What makes a sample costly: a call in the dataset's own methods, or a library's dataset of files; None where nothing is seen."""
-    data = loader.dataset
-    if not isinstance(data, Dataset):
-        return None
-    if isinstance(data.cls, str):
-        name = data.cls.rpartition(".")[2]
-        return name if data.cls.startswith(FOLDERS) and name not in SMALL else None
-    return next((call for call in distinct(script.calls(*COSTLY)) if _of(call, data.cls)), None)
-
-
-def _of(call: Event, cls: Class) -> bool:
-    frame = call.at.frame.inside("getitem", "worker")
-    return frame is not None and frame.function is not None and frame.function.cls in (cls, *cls.own_bases)
+def _in_keras(script: Script) -> Iterator[Finding]:
+    """Keras' fit over a Sequence (PyDataset) whose batches cost something, with its default of one thread."""
+    for fit in distinct(script.calls(".fit", ".fit_generator")):
+        data = fit.arg(0, "x")
+        if not isinstance(data, Instance | Dataset) or not isinstance(data.cls, Class) or not any(base.startswith("keras.") for base in data.cls.bases):
+            continue
+        if fit.stars or not is_keras(fit.receiver):
+            continue
+        said = {**((data.made.kw or {}) if data.made else {}), **(fit.kw or {})}
+        start = data.cls.find("__init__")
+        text = ast.unparse(start.node) if isinstance(start, Function) else ""
+        if "workers" in said or "use_multiprocessing" in said or "workers" in text or (data.made is not None and data.made.stars):
+            continue
+        cost = costly_call(script, data.cls)
+        if cost is not None:
+            yield Finding(
+                subject=fit.words(60), certainty=Certainty.LIKELY, variant="keras", values={"what": cost.name.lstrip("."), "code": fit.words(60)},
+                refs=(fit.ref(), cost.ref()),
+            )  # fmt: skip
 
 
 def _busy(gpus: Gpus | None) -> bool:
@@ -121,6 +119,18 @@ RULE = Rule(
         fix="设 num_workers={number}，配合 pin_memory=True 和 persistent_workers=True（Trainer：dataloader_num_workers）。在 Windows 上把训练代码放在 if __name__ == '__main__' 下。只有整个数据集已在 GPU 上时才保持 0。",
     ),
     variants={
+        "keras": (
+            Text(
+                title="{code} makes its batches in one thread, and they cost time: {what}",
+                why="Keras' Sequence (PyDataset) has workers=1 and use_multiprocessing=False by default; each batch is read and decoded by one thread beside the training, and the GPU waits for it.",
+                fix="Keras 3: super().__init__(workers=8, use_multiprocessing=True, max_queue_size=16) in the PyDataset; Keras 2: model.fit(..., workers=8, use_multiprocessing=True). Or tf.data with map(num_parallel_calls=tf.data.AUTOTUNE) and prefetch.",
+            ),
+            Text(
+                title="{code} 只用一个线程准备 batch，而每个 batch 都要花时间：{what}",
+                why="Keras 的 Sequence（PyDataset）默认 workers=1、use_multiprocessing=False；每个 batch 由训练旁边的一个线程读取和解码，GPU 在等。",
+                fix="Keras 3：在 PyDataset 里 super().__init__(workers=8, use_multiprocessing=True, max_queue_size=16)；Keras 2：model.fit(..., workers=8, use_multiprocessing=True)。或用 tf.data，配 map(num_parallel_calls=tf.data.AUTOTUNE) 和 prefetch。",
+            ),
+        ),
         "source": (
             Text(
                 title="This loader has no worker processes (num_workers=0), and its samples cost time: {what}",

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from ongpu.facts.code import Traceback
 from ongpu.facts.dryrun import DryRun
 from ongpu.facts.profile import Profile
-from ongpu.facts.program import Event, Program, Script, distinct
+from ongpu.facts.program import Event, Loop, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.traced import each_turn, in_traced, jax_steps, jits, loops, results, root, tf_steps
 from ongpu.facts.values import Tensor, may_be_gpu
-from ongpu.lazy import lazy
+from ongpu.lazy import lazy, replace
 from ongpu.model import Certainty, Edit, Finding, Layer, Rule, Severity, Text
 
 
@@ -21,7 +21,9 @@ def check(symptoms: Symptoms | None, traceback: Traceback | None, profile: Profi
     if profile:
         yield from _in_profile(profile)
     if program:
-        yield from (finding for script in program.scripts for finding in (*_in_source(script), *_in_traced(script)))
+        asked = bool(symptoms and symptoms.has("slow-words", "sync-told", "gpu-idles-told")) and not (traceback and any(r.error for r in traceback.raised))
+        found = [finding for script in program.scripts for finding in (*_in_source(script), *_in_traced(script))]
+        yield from (replace(finding, severity=None) if asked else finding for finding in found)
     if symptoms:
         yield from _in_words(symptoms, traceback)
 
@@ -39,7 +41,7 @@ def _in_source(script: Script) -> Iterator[Finding]:
     for loop in dict.fromkeys(event.training_loop for event in found):
         mine = sorted((e for e in found if e.training_loop is loop), key=lambda event: event.order)
         forced = [e for e in mine if e.name in WAITS]
-        if forced and any(loop in clock.at.loops for clock in script.calls(*CLOCKS)):  # a measurement wants to wait
+        if forced and loop is not None and (_measures(script, loop) or not loop.steps):  # a measurement, or a test, wants to wait
             mine = [e for e in mine if e.name != "torch.cuda.synchronize"]
             forced = [e for e in forced if e in mine]
         if not mine or loop is None:
@@ -50,12 +52,17 @@ def _in_source(script: Script) -> Iterator[Finding]:
         yield Finding(
             subject=first.words(),
             certainty=Certainty.LIKELY,
-            severity=None if forced or seldom or len(mine) > FEW * max(1, len(list(distinct(loop.backwards or ())))) else Severity.NOTE,
+            severity=Severity.NOTE if first.name in EMPTIES and _phases(script, loop) else None if forced or seldom or len(mine) > FEW * max(1, len(list(distinct(loop.backwards or ())))) else Severity.NOTE,
             variant="empty" if first.name in EMPTIES else "branch" if seldom and not forced else "source",
             values={"code": first.words(), "number": len(mine), "line": first.line},
             refs=tuple(e.ref() for e in (first, *(e for e in mine if e is not first)))[:6],
             edits=tuple(edit for e in forced if e.name in EMPTIES for edit in _without(script, e)),
         )
+
+
+def _phases(script: Script, loop: Loop) -> bool:
+    """Whether each turn has phases of other sizes: it generates and then trains, or evaluates in between."""
+    return any(loop in e.at.loops and not e.guards_in(loop) for e in script.calls(".generate", ".generate_trajectory", ".generate_trajectory_batched", ".sample")) or script.says("rlhf", "PPO", "GRPO")
 
 
 def _without(script: Script, event: Event) -> tuple[Edit, ...]:
@@ -73,6 +80,13 @@ def _without(script: Script, event: Event) -> tuple[Edit, ...]:
                     return ()
                 return (Edit(name, line - 1, len(before), line, len(file.line(stmt.lineno)), ""),)
     return ()
+
+
+def _measures(script: Script, loop: Loop) -> bool:
+    """Whether a clock is read in the loop, or a meter or timer is told of each step."""
+    told = [ast.unparse(e.call.func).lower() for e in script.calls(".update", ".stop", ".tick", ".elapsed_time", ".lap", ".end") if loop in e.at.loops]
+    clock = any(loop in e.at.loops for e in script.calls(*CLOCKS))
+    return clock or any(word in text for text in told for word in ("perf", "timer", "elapsed", "throughput", "stopwatch"))
 
 
 TELLS = ("print", "format", ".info", ".debug", ".set_postfix", ".set_description", ".add_scalar", ".log", "logging.info", "wandb.log", "tqdm.tqdm.write")
@@ -106,9 +120,15 @@ def _in_traced(script: Script) -> Iterator[Finding]:
         seldom = told and not all(_customary(e) for e in reads)
         yield Finding(
             subject=reads[0].words(), certainty=Certainty.LIKELY, variant="host",
-            severity=None if seldom or len(reads) > FEW or any("device_get" in e.name for e in reads) else Severity.NOTE,
+            severity=None if (seldom or len(reads) > FEW or any("device_get" in e.name for e in reads)) and not _long(script, loop) else Severity.NOTE,
             values={"code": reads[0].words(), "line": reads[0].line}, refs=tuple(e.ref() for e in reads[:6]),
         )  # fmt: skip
+
+
+def _long(script: Script, loop: Loop) -> bool:
+    """Whether a turn of the loop is many steps: another loop stands in it, or a scan (reinforcement learning's updates)."""
+    inner = any(loop in lo_event.at.loops and lo_event.loop is not loop for lo_event in script.events)
+    return inner or script.says("lax.scan", "fori_loop")
 
 
 def _read(event: Event) -> str:

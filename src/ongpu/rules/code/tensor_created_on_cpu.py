@@ -45,7 +45,7 @@ def _in_source(script: Script) -> Iterator[Finding]:
             told.add(id(made.node))
             sure = bool(places & {CUDA, MAYBE, MANAGED})
             yield _made(made, mix, "plain", f"self.{held.name}", None if sure else Severity.WARNING if script.names_cuda else Severity.NOTE, _registered(held))
-        elif held is None and places & ({CUDA, MAYBE, MANAGED} if made.at.frame.inside("forward", "step") else {CUDA, MAYBE}) and not (mix.name in LOSSES and not inside):
+        elif held is None and places & ({CUDA, MAYBE, MANAGED} if made.at.frame.inside("forward", "step") else {CUDA, MAYBE}) and not (mix.name in LOSSES and not inside and not _constant(made)):
             told.add(id(made.node))
             yield _made(made, mix, "source", made.words(40), None, _placed(made))
 
@@ -69,10 +69,18 @@ LOSSES = ("forward", "cross_entropy", "mse_loss", "l1_loss", "nll_loss", "smooth
 SIZED = ("zeros", "ones", "full", "arange", "linspace", "eye", "rand", "randn", "randint", "randperm", "empty", "tensor")
 
 
+CONSTANTS = ("torch.zeros", "torch.ones", "torch.full", "torch.arange", "torch.eye", "torch.linspace")
+
+
+def _constant(made: Event) -> bool:
+    """Whether the code makes it itself at each step, as a target; data that is made once, input-not-moved tells."""
+    return made.name in CONSTANTS and made.loop is not None
+
+
 def _shaped(made: Event) -> bool:
     """Whether it surely has a dimension: torch.tensor(x) has none where x is a number."""
     number = made.name in ("torch.tensor", "torch.as_tensor") and not isinstance(made.arg(0, "data"), Items | Tensor)
-    return not number and not isinstance(made.arg(0, "size"), Unknown)
+    return not number and not (len(made.args) == 1 and isinstance(made.args[0], Unknown) and made.name not in SIZED)
 
 
 def _held(script: Script, made: Event) -> Event | None:

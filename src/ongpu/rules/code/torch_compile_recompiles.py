@@ -11,19 +11,21 @@ from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text, Wo
 
 def check(symptoms: Symptoms | None, program: Program | None) -> Iterator[Finding]:
     if program:
-        yield from (finding for script in program.scripts if script.says("compile") for finding in _in_source(script))
+        slow = bool(symptoms and symptoms.has("slow-words", "new-size-slow", "shapes-vary", "recompile-told"))
+        yield from (finding for script in program.scripts if script.says("compile") for finding in _in_source(script, slow))
     if symptoms:
         yield from _in_words(symptoms)
 
 
-def _in_source(script: Script) -> Iterator[Finding]:
+def _in_source(script: Script, slow: bool) -> Iterator[Finding]:
     compiles = [e for e in script.calls("torch.compile") if isinstance(e.arg(0, "model"), Module | Function)]
     for call in distinct(compiles):
         if _again(call):
             where = call.at.frame.inside("forward")
             yield _finding("forward" if where and not call.loop else "loop", call, Severity.WARNING)
     yield from _counted(script, compiles)
-    yield from _numbers(script, compiles)
+    yield from _numbers(script, compiles, slow)
+    yield from _sizes(script, compiles, slow)
 
 
 def _finding(variant: str, event: Event, severity: Severity, *others: Event) -> Finding:
@@ -62,7 +64,7 @@ def _counted(script: Script, compiles: list[Event]) -> Iterator[Finding]:
             return
 
 
-def _numbers(script: Script, compiles: list[Event]) -> Iterator[Finding]:
+def _numbers(script: Script, compiles: list[Event], slow: bool) -> Iterator[Finding]:
     """Calls of something compiled that get a Python number that is another one at each turn: the loop's counter."""
     whole: dict[int, Event | None] = {id(e.arg(0, "model")): e for e in compiles if e.says("dynamic") is not True}
     whole |= {id(f): None for f in script.functions if _decorated(f)}
@@ -74,13 +76,60 @@ def _numbers(script: Script, compiles: list[Event]) -> Iterator[Finding]:
         if loop is None or (made is None and ran is None) or not isinstance(call.node, ast.Call):
             continue
         given = [*zip(call.node.args, call.args, strict=False), *((k.value, (call.kw or {}).get(k.arg or "")) for k in call.node.keywords)]
-        counter = next((n for n, v in given if isinstance(v, Number) and v.tensor is None and any(isinstance(x, ast.Name) and x.id in loop.targets for x in ast.walk(n))), None)
+        counter = next((n for n, v in given if isinstance(v, Number) and v.tensor is None and _counts(n, loop.targets)), None)
         if counter is None or any(isinstance(v, Tensor) and isinstance(n, ast.Name) and n is counter for n, v in given):
             continue
         made = made or (nodes.get(id(ran.node)) if ran else None)
         fixed = made is not None and made.says("dynamic") is False
-        yield _finding("number", call, Severity.WARNING if fixed else Severity.NOTE, *((made,) if made else ()))
+        yield _finding("number", call, Severity.WARNING if fixed or slow else Severity.NOTE, *((made,) if made else ()))
         return
+
+
+def _counts(node: ast.expr, targets: tuple[str, ...]) -> bool:
+    """Whether it is computed from the loop's counter, and no truth about it (two values)."""
+    parts = list(ast.walk(node))
+    return any(isinstance(x, ast.Name) and x.id in targets for x in parts) and not any(isinstance(x, ast.Compare | ast.BoolOp | ast.Not) for x in parts)
+
+
+DRAWS = ("random.*", "numpy.random.*", "torch.randint")
+
+
+def _sizes(script: Script, compiles: list[Event], slow: bool) -> Iterator[Finding]:
+    """Inputs whose size is another one at each turn: cut by the loop's counter, or made with a number that was drawn in it."""
+    whole = {id(e.arg(0, "model")): e for e in compiles if e.says("dynamic") is not True}
+    if not whole or script.says("mark_dynamic", "maybe_mark_dynamic"):
+        return
+    for call in script.calls("forward"):
+        made, loop = whole.get(id(call.receiver)), call.loop
+        if made is None or loop is None:
+            continue
+        drawn = {id(d.node) for d in script.calls(*DRAWS) if d.loop is loop and not (d.name == "torch.randint" and isinstance(d.value, Tensor) and not d.value.scalar)}
+        names = set(loop.targets) | {
+            x.id for node in ast.walk(loop.node) if isinstance(node, ast.Assign) and any(id(y) in drawn for y in ast.walk(node.value))
+            for target in node.targets for x in ast.walk(target) if isinstance(x, ast.Name)
+        }  # fmt: skip
+        if any(_cut(node, names) for given in call.call.args for node in _origins(given, loop.node)):
+            fixed = made.says("dynamic") is False or made.says("mode", "") in ("reduce-overhead", "max-autotune")
+            yield _finding("size", call, Severity.WARNING if fixed or slow else Severity.NOTE, made)
+            return
+
+
+def _origins(given: ast.expr, loop: ast.AST) -> Iterator[ast.AST]:
+    """What an argument is made of: its own expression, and that of the name that it is, as the loop assigns it."""
+    yield from ast.walk(given)
+    if isinstance(given, ast.Name):
+        for node in ast.walk(loop):
+            if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == given.id for t in node.targets):
+                yield from ast.walk(node.value)
+
+
+def _cut(node: ast.AST, names: set[str]) -> bool:
+    """x[:, :n] or torch.randn(8, n) with such a name."""
+    if isinstance(node, ast.Slice):
+        inner: list[ast.AST] = [part for part in (node.lower, node.upper) if part is not None]
+        return len(inner) == 1 and any(isinstance(x, ast.Name) and x.id in names for x in ast.walk(inner[0]))
+    makes = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("randn", "rand", "zeros", "ones", "empty")
+    return makes and isinstance(node, ast.Call) and any(isinstance(x, ast.Name) and x.id in names for arg in node.args for x in ast.walk(arg))
 
 
 def _decorated(function: Function) -> bool:
@@ -161,6 +210,18 @@ RULE = Rule(
                 title="{code} 改变了编译模块的守卫所依赖的数字：每次调用都会重新编译",
                 why="torch.compile 把模块的整数属性当作常量。forward 里的计数器每次都是新的常量；8 个版本之后模块就不再编译执行。",
                 fix="在 forward 之外计数，或把计数放进张量（register_buffer），或设 torch._dynamo.config.allow_unspec_int_on_nn_module = True。",
+            ),
+        ),
+        "size": (
+            Text(
+                title="{code} gives a compiled model another input size at each step",
+                why="torch.compile specialises on sizes. The second size costs another compilation (then that dimension is taken as variable); with dynamic=False, CUDA graphs (mode=\"reduce-overhead\") and several varying dimensions each size is compiled or recorded anew, up to the limit of 8.",
+                fix="torch.compile(..., dynamic=True) or torch._dynamo.mark_dynamic(x, dim); pad to a few sizes; a fixed buffer (static cache) for generation. TORCH_LOGS=recompiles tells whether it matters.",
+            ),
+            Text(
+                title="{code} 每一步都给编译过的模型不同的输入大小",
+                why="torch.compile 会针对大小做特化。第二种大小会再编译一次（之后该维视为可变）；dynamic=False、CUDA graph（mode=\"reduce-overhead\"）或多个维度同时变化时，每种大小都要重新编译或录制，直到上限 8 次。",
+                fix="用 torch.compile(..., dynamic=True) 或 torch._dynamo.mark_dynamic(x, dim)；填充到少数几种大小；生成时用固定缓冲区（静态缓存）。TORCH_LOGS=recompiles 可看出是否有影响。",
             ),
         ),
         "number": (

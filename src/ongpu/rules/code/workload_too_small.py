@@ -7,8 +7,9 @@ from ongpu.facts.comparisons import Comparisons
 from ongpu.facts.dryrun import DryRun
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.profile import Profile
-from ongpu.facts.program import Program, Script
+from ongpu.facts.program import Loop, Program, Script
 from ongpu.facts.symptoms import Symptoms
+from ongpu.facts.traced import tf_steps
 from ongpu.facts.values import Const, Device, Loader, Module, may_be_gpu
 from ongpu.facts.weights import known, parameters
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
@@ -19,7 +20,7 @@ def check(
     program: Program | None,
 ) -> Iterator[Finding]:
     if program and not dryrun and not profile:
-        yield from (finding for script in program.scripts for finding in _in_source(script))
+        yield from (finding for script in program.scripts for finding in (*_in_source(script), *_eager(script)))
     if dryrun:
         yield from _in_run(dryrun)
     if profile:
@@ -85,6 +86,15 @@ def _in_source(script: Script) -> Iterator[Finding]:
             return
 
 
+def _eager(script: Script) -> Iterator[Finding]:
+    """A TensorFlow loop with its own gradients and no tf.function: each operation is launched from Python."""
+    if "tensorflow" not in script.imports or script.says("tf.function", "@function", "run_functions_eagerly", "jit_compile"):
+        return
+    step = next((e for e in tf_steps(script) if e.name in (".gradient", ".apply_gradients") and e.loop is not None), None)
+    if step is not None and isinstance(step.loop, Loop):
+        yield Finding(certainty=Certainty.POSSIBLE, severity=Severity.NOTE, variant="eager", values={"code": step.words(60)}, refs=(step.ref(),))
+
+
 def _in_profile(profile: Profile) -> Iterator[Finding]:
     """A timeline whose kernels are shorter than what it takes to launch them, with the GPU idle between them."""
     for gpu in profile.gpus:
@@ -130,6 +140,18 @@ RULE = Rule(
         fix="让每步做更多：增大 batch，把多步合并（torch.compile、CUDA graphs、steps_per_execution），数据常驻 GPU，增大 grid；模型这么小也可以直接用 CPU。",
     ),
     variants={
+        "eager": (
+            Text(
+                title="This TensorFlow loop runs operation by operation ({code}): no tf.function",
+                why="Outside of a graph each operation is launched from Python, which takes longer than many of them run; the GPU waits for launches.",
+                fix="Put the step (forward, tape, apply_gradients) into a function under @tf.function; give it tensors, no changing Python numbers.",
+            ),
+            Text(
+                title="这个 TensorFlow 循环逐个执行操作（{code}）：没有用 tf.function",
+                why="不在图里时，每个操作都由 Python 发射，耗时往往比操作本身还长，GPU 在等发射。",
+                fix="把一步（前向、tape、apply_gradients）放进 @tf.function 修饰的函数；参数传张量，不要传会变的 Python 数字。",
+            ),
+        ),
         "source": (
             Text(
                 title="{what} is little work for a GPU{count: (about * parameters)}",

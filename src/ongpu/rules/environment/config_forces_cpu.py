@@ -1,6 +1,7 @@
 """The program's own settings (an option, a configuration file, an argument) say CPU."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from ongpu.facts.framework import Jax, OnnxRuntime, TensorFlow, Torch
@@ -9,9 +10,10 @@ from ongpu.facts.intent import on_purpose
 from ongpu.facts.mismatch import Mismatches
 from ongpu.facts.program import Event, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
-from ongpu.facts.traced import called, jax_steps, jits, tf_steps, trainers
+from ongpu.facts.traced import called, jax_steps, jits, meant, tf_steps, trainers
 from ongpu.facts.values import CPU, Const, Device, Items
 from ongpu.facts.visible import blind
+from ongpu.lazy import lazy
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 _SETTINGS = ("setting-cpu-flag", "setting-cpu-config", "setting-cpu-listed", "setting-cpu-index", "setting-cpu-default")
@@ -110,13 +112,65 @@ def _in_source(script: Script) -> Iterator[Finding]:
     """A device that the source itself fixes to the CPU although it provides for CUDA elsewhere, and Lightning told to use the CPU."""
     for trainer in script.calls("lightning.Trainer", "lightning.Fabric", "transformers.TrainingArguments", "accelerate.Accelerator"):
         told = next((n for n, v in (("accelerator", "cpu"), ("no_cuda", True), ("use_cpu", True), ("cpu", True), ("gpus", 0)) if trainer.says(n) == v and trainer.says(n) is not ...), None)
-        if told:
+        if told and (trainer.name != "lightning.Fabric" or script.trains):  # Fabric on the CPU also merges and converts weights
             yield Finding(certainty=Certainty.LIKELY, severity=Severity.WARNING, variant="source", values={"setting": trainer.words(60)}, refs=(trainer.ref(),))
             return
+    layers = _no_layers(script)
+    if layers is not None:
+        yield Finding(certainty=Certainty.LIKELY, severity=Severity.WARNING, variant="source", values={"setting": layers[1]}, refs=(script.file.ref(layers[0]),))
+        return
+    switch = _switched_off(script) if script.trains else None
+    if switch is not None:
+        words = script.file.quote(switch)
+        yield Finding(certainty=Certainty.LIKELY, severity=Severity.WARNING, variant="source", values={"setting": words}, refs=(script.file.ref(switch),))
+        return
     moves = [m for module in script.modules for m in module.moves or ()]
     forced = [m for m in moves if m.device.where == CPU and isinstance(m.event.arg(0, "device"), Device | Const)]
-    if forced and len(forced) == len(moves) and script.trains and any(True for _ in script.calls("torch.cuda.is_available")):
+    if forced and len(forced) == len(moves) and script.trains and any(True for _ in script.calls(*LOOKS)):
         yield Finding(certainty=Certainty.POSSIBLE, severity=Severity.WARNING, variant="source", values={"setting": forced[0].event.words(60)}, refs=(forced[0].event.ref(),))
+
+
+LOOKS = ("torch.cuda.is_available", "torch.cuda.get_device_name", "torch.cuda.device_count", "torch.cuda.synchronize", "torch.cuda.max_memory_allocated")
+
+
+def _no_layers(script: Script) -> tuple[ast.expr, str] | None:
+    """num_gpu: 0 (Ollama) or n_gpu_layers=0 (llama.cpp), written out: the value, and the setting in words."""
+    if not script.says("num_gpu", "n_gpu_layers"):
+        return None
+    for node in ast.walk(script.tree):
+        pairs: list[tuple[object, ast.expr]] = []
+        if isinstance(node, ast.Dict):
+            pairs = [(key.value, value) for key, value in zip(node.keys, node.values, strict=True) if isinstance(key, ast.Constant)]
+        elif isinstance(node, ast.Call) and "ray" not in script.imports:  # a ray task that needs no GPU
+            pairs = [(k.arg, k.value) for k in node.keywords]
+        for name, value in pairs:
+            if name in ("num_gpu", "n_gpu_layers") and isinstance(value, ast.Constant) and value.value == 0 and value.value is not False:
+                return value, f"{name}={value.value}"
+    return None
+
+
+_OFF = lazy(r"(?:cuda|gpu)\w{0,20} = False", re.IGNORECASE)
+
+
+def _switched_off(script: Script) -> ast.Assign | None:
+    """use_cuda = False, where nothing else sets the name and a choice of the device asks for it."""
+    if not _OFF.search(script.file.text):
+        return None
+    sets: dict[str, list[ast.Assign]] = {}
+    asked: set[str] = set()
+    for node in ast.walk(script.tree):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    sets.setdefault(target.id, []).append(node)
+        elif isinstance(node, ast.IfExp | ast.If) and isinstance(node.test, ast.Name):
+            asked.add(node.test.id)
+    for name in sorted(asked):
+        told = sets.get(name, [])
+        off = len(told) == 1 and isinstance(told[0].value, ast.Constant) and told[0].value.value is False
+        if off and any(word in name.lower() for word in ("cuda", "gpu")):
+            return told[0]
+    return None
 
 
 def _in_traced(script: Script) -> Iterator[Finding]:
@@ -133,12 +187,14 @@ def _in_traced(script: Script) -> Iterator[Finding]:
     if script.trains:
         told += [e for e in script.calls("paddle.set_device", "paddle.device.set_device") if _words(e.arg(0)) == "cpu"]
     for event in [e for e in told if e.certain][:1]:
-        yield Finding(certainty=Certainty.LIKELY, severity=Severity.WARNING, variant="framework", values={"setting": event.words(60)}, refs=(event.ref(),))
+        yield Finding(certainty=Certainty.LIKELY, severity=Severity.NOTE if meant(event) else Severity.WARNING, variant="framework", values={"setting": event.words(60)}, refs=(event.ref(),))
 
 
 def _under_cpu(script: Script, steps: list[Event]) -> list[Event]:
     """with tf.device("/CPU:0") around the training, where no other such block holds training."""
     names = trainers(steps) | {e.name.removeprefix(".") for e in steps}
+    if any("cpu" not in _words(e.arg(0)).lower() for e in script.calls("tensorflow.device", "tensorflow.compat.v1.device")):
+        return []  # the blocks inside it name other devices
     held: list[tuple[Event, bool]] = []
     for event in distinct(script.calls("tensorflow.device", "tensorflow.compat.v1.device")):
         blocks = [n for n in ast.walk(script.tree) if isinstance(n, ast.With) and any(item.context_expr is event.node for item in n.items)]

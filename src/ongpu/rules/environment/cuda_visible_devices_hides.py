@@ -9,7 +9,7 @@ from ongpu.facts.hardware import Gpus
 from ongpu.facts.intent import on_purpose
 from ongpu.facts.program import Event, Program, Script
 from ongpu.facts.symptoms import Symptoms
-from ongpu.facts.traced import jax_steps, tf_steps
+from ongpu.facts.traced import jax_steps, meant, tf_steps
 from ongpu.facts.values import CUDA, MAYBE, Const, Module, Tensor
 from ongpu.facts.visible import blind
 from ongpu.lazy import lazy, replace
@@ -120,10 +120,9 @@ def _in_source(script: Script) -> Iterator[Finding]:
     used = next((e for e in script.events if last.before(e) and _asks(e)), None)
     used = used or next((e for e in (*tf_steps(script), *jax_steps(script)) if last.order < e.order), None)
     if used is not None:
-        meant = any("cpu" in last.file.line(number).lower() for number in (last.line - 1, last.line))  # a comment says why
         sure = used.name == ".cuda" or (isinstance(used.value, Tensor | Module) and _placed(used) == CUDA)
         yield Finding(
-            certainty=Certainty.LIKELY, severity=None if sure else Severity.NOTE if meant else Severity.WARNING, variant="source", subject=last.words(),
+            certainty=Certainty.LIKELY, severity=None if sure else Severity.NOTE if meant(last) else Severity.WARNING, variant="source", subject=last.words(),
             values={"name": "CUDA_VISIBLE_DEVICES", "value": value or "(empty)", "used": used.words(60)}, refs=(last.ref(), used.ref()),
         )
 

@@ -1,5 +1,6 @@
 """CUDA_VISIBLE_DEVICES is set after CUDA was initialised, and so has no effect."""
 
+import ast
 from collections.abc import Iterator
 
 from ongpu.facts.environment import Variables
@@ -12,6 +13,8 @@ from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 def check(variables: Variables | None, symptoms: Symptoms | None, torch: Torch | None, program: Program | None) -> Iterator[Finding]:
     yield from (finding for script in program.scripts for finding in _in_source(script)) if program else ()
+    if program and symptoms and symptoms.has("visible-devices-told", "one-device-set"):
+        yield from (finding for script in program.scripts for finding in _after_import(script, symptoms))
     late = variables.set_late if variables else ()
     told = symptoms.cite("late-visible-hint") if symptoms else ()
     value = variables.get("CUDA_VISIBLE_DEVICES") if variables else None
@@ -66,6 +69,25 @@ def _in_source(script: Script) -> Iterator[Finding]:
                 refs=(event.ref(), first.ref()),
             )
             return
+
+
+def _after_import(script: Script, symptoms: Symptoms) -> Iterator[Finding]:
+    """An assignment below the framework's import, where the words beside the program tell that the shell's own setting works."""
+    for event in script.of("setitem"):
+        name = event.args[0] if event.args else None
+        if event.name != "os.environ" or not isinstance(name, Const) or name.value != "CUDA_VISIBLE_DEVICES" or event.at.frame.kind != "script":
+            continue
+        above = [s for s in script.tree.body if isinstance(s, ast.Import | ast.ImportFrom) and s.lineno < event.node.lineno and _framework(s)]
+        value = event.value.value if isinstance(event.value, Const) else "?"
+        if above:
+            refs = (event.ref(), script.file.ref(above[0]), *symptoms.cite("visible-devices-told", most=1))
+            yield Finding(certainty=Certainty.LIKELY, variant="told", values={"value": str(value)}, refs=refs)
+            return
+
+
+def _framework(node: ast.Import | ast.ImportFrom) -> bool:
+    names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+    return any(name.partition(".")[0] in ("torch", "tensorflow", "jax", "keras", "lightning", "pytorch_lightning", "transformers", "mmcv") for name in names)
 
 
 def _starts(event: Event) -> bool:

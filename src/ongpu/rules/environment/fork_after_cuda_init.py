@@ -53,6 +53,7 @@ FORKS = (
     "multiprocessing.Process", "multiprocessing.Pool", "torch.multiprocessing.Process", "torch.multiprocessing.Pool", "multiprocessing.pool.Pool",
     "concurrent.futures.ProcessPoolExecutor", "os.fork",
 )  # fmt: skip
+HANDED = (".map", ".submit", ".apply", ".apply_async", ".imap", ".imap_unordered", ".starmap", ".map_async")  # a pool's methods that run a function
 METHODS = ("multiprocessing.set_start_method", "torch.multiprocessing.set_start_method", "multiprocessing.get_context", "torch.multiprocessing.get_context")
 
 
@@ -67,7 +68,8 @@ def _in_source(script: Script) -> Iterator[Finding]:
         target = fork.arg(1, "target") if fork.name.endswith("Process") else None
         given: list[Value] = [*fork.args, *(fork.kw or {}).values()]
         handed = [v for arg in given for v in (arg, *getattr(arg, "items", ())) if _there(v, fork)]
-        inside = isinstance(target, Function) and any(e.at.frame.function is target and _on_gpu(e) for e in script.events)
+        targets = [target, *(v for e in script.calls(*HANDED) if e.receiver is fork.value and fork.order < e.order for v in e.args[:1])]
+        inside = any(isinstance(t, Function) and any(e.at.frame.function is t and _on_gpu(e) for e in script.events) for t in targets)
         if handed or inside:
             yield Finding(
                 certainty=Certainty.LIKELY, variant="source", values={"code": fork.words(60), "first": first.words(60), "line": fork.line},

@@ -28,22 +28,23 @@ def check(
     machine: Machine | None,
     program: Program | None,
 ) -> Iterator[Finding]:
-    found = [finding for script in program.scripts for finding in _in_source(script)] if program else []
+    asked = bool(gpus or (machine and machine.colab) or (symptoms and symptoms.has("gpu-wanted", "gpu-idle-words", "idle-gpu-told", "gpu-use-asked", "low-utilization")))
+    found = [finding for script in program.scripts for finding in _in_source(script, asked)] if program else []
     yield from found
     if symptoms and not found:
         yield from _in_words(symptoms, torch, packages, trace, gpus, machine)
 
 
 # Estimators whose fit costs something, by module; the rest of scikit-learn is quick on any CPU.
-HEAVY = ("sklearn.svm.", "sklearn.ensemble.", "sklearn.neighbors.", "sklearn.cluster.", "sklearn.manifold.", "sklearn.neural_network.", "sklearn.gaussian_process.", "sklearn.model_selection.GridSearchCV", "sklearn.model_selection.RandomizedSearchCV")
+HEAVY = ("h2o4gpu.ensemble.", "sklearn.svm.", "sklearn.ensemble.", "sklearn.neighbors.", "sklearn.cluster.", "sklearn.manifold.", "sklearn.neural_network.", "sklearn.gaussian_process.", "sklearn.model_selection.GridSearchCV", "sklearn.model_selection.RandomizedSearchCV")
 BOOSTED = ("xgboost.", "lightgbm.", "catboost.")
 ON_GPU = ("device", "device_type", "task_type", "tree_method", "gpu_id", "predictor")
 
 
-def _in_source(script: Script) -> Iterator[Finding]:
-    """CPU estimators, or boosted trees without a device, as all that a script that asks for CUDA trains."""
+def _in_source(script: Script, asked: bool) -> Iterator[Finding]:
+    """CPU estimators, or boosted trees without a device, as all that a script trains that asks for CUDA, or whose user does."""
     deep = script.trains or any(m.sure and not m.name.startswith((*HEAVY, *BOOSTED)) for m in script.modules)
-    if not script.names_cuda or deep or script.managed or script.imports & {"cuml", "tensorflow", "keras", "jax", "flax", "cudf", "cupy"}:
+    if not (script.names_cuda or asked) or deep or script.managed or script.imports & {"cuml", "tensorflow", "keras", "jax", "flax", "cudf", "cupy"}:
         return
     fitted = list(script.calls(".fit", ".fit_transform", ".fit_predict"))
     for made in script.calls():
@@ -59,7 +60,7 @@ def _in_source(script: Script) -> Iterator[Finding]:
             yield Finding(certainty=Certainty.LIKELY, severity=Severity.WARNING, variant="trees", subject=what, values={"library": what, "twin": _trees(made.name)}, refs=(made.ref(), fit.ref()))
         else:
             yield Finding(
-                certainty=Certainty.LIKELY, severity=Severity.WARNING, subject=what, values={"library": f"scikit-learn's {what}", "twin": _GPU_TWIN["sklearn"]},
+                certainty=Certainty.LIKELY, severity=Severity.WARNING, subject=what, values={"library": f"scikit-learn's {what} (sklearn)" if made.name.startswith("sklearn") else made.name, "twin": _GPU_TWIN["sklearn"]},
                 refs=(fit.ref(), *((made.ref(),) if made.line != fit.line else ())),
             )
         return

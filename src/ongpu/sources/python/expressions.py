@@ -309,7 +309,7 @@ class Expressions(State):
         base = self.value(node.value)
         key = self.value(node.slice)
         if isinstance(base, Tensor):
-            made = Tensor(base.where, base.origin if base.origin in ("batch", "input", "output", "loaded") else "derived", base.graph, False, (base,), base.made, base.placed)
+            made = Tensor(base.where, base.origin if base.origin in ("batch", "input", "output", "loaded") else "derived", base.graph, base.scalar, (base,), base.made, base.placed)
             made.graph = base.graph
             return made
         if isinstance(base, Items):

@@ -281,10 +281,8 @@ class LibraryCalls(Expressions):
             device = self.device(kw["device"], node)
             placed = not (isinstance(kw["device"], Const) and kw["device"].value is None)
             where = device.where if device else where if not placed else NOWHERE
-        elif event.stars:
-            where = NOWHERE
-        if name == "torch.normal" and not placed and not all(isinstance(v, Const | Number | Items) for v in (*args, *kw.values())):
-            where = NOWHERE  # of a tensor: where that lies
+        elif event.stars or (name == "torch.normal" and not all(isinstance(v, Const | Number | Items) for v in (*args, *kw.values()))):
+            where = NOWHERE  # torch.normal of a tensor lies where that lies
         first = args[0] if args else kw.get("data")
         if name in ("torch.as_tensor", "torch.tensor") and isinstance(first, Tensor) and not placed:
             where, placed = first.where, first.placed

@@ -147,7 +147,9 @@ class Statements(Branches):
         base = self.value(target.value)
         name = target.attr
         if isinstance(base, Module | Instance | Dataset | Named):
-            self.event("setattr", f"{base.name}.{name}" if isinstance(base, Named) else name, target, base, value=value)
+            event = self.event("setattr", f"{base.name}.{name}" if isinstance(base, Named) else name, target, base, value=value)
+            if isinstance(base, Instance) and not base.cls.complete:
+                self.escape((value,), event)  # its base class, which nobody sees, may be a module
         if isinstance(base, Module):
             known = (base.attrs or {}).get(name)
             kind = self._branch_kind(base.made)
