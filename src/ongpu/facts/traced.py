@@ -149,6 +149,19 @@ def _targets(node: ast.Assign) -> set[str]:
     return {x.id for target in node.targets for x in ast.walk(target) if isinstance(x, ast.Name)}
 
 
+def counters(loop: Loop) -> tuple[str, ...]:
+    """The names of numbers that are others at each turn: what the loop counts, and what is computed from that by arithmetic alone."""
+    found = list(loop.targets)
+    for node in ast.walk(loop.node):
+        target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+        if isinstance(node, ast.Assign) and isinstance(target, ast.Name):
+            parts = list(ast.walk(node.value))
+            plain = not any(isinstance(x, ast.Call | ast.Subscript | ast.Compare | ast.BoolOp | ast.Tuple | ast.List) for x in parts)
+            if plain and isinstance(node.value, ast.BinOp) and any(isinstance(x, ast.Name) and x.id in found for x in parts):
+                found.append(target.id)
+    return tuple(found)
+
+
 def root(node: ast.expr) -> str:
     """The name that an expression starts from: metrics of metrics["loss"].mean()."""
     while True:

@@ -72,11 +72,20 @@ def _length(guard: Guard) -> tuple[str, bool]:
         plain = isinstance(test.ops[0], (ast.Eq, ast.NotEq)) and isinstance(test.comparators[0], (ast.Constant, ast.BinOp))
         equal = isinstance(test.ops[0], ast.Eq) is not guard.negated
         return ast.unparse(test.left.right), plain and equal  # type: ignore[attr-defined]
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):  # or it is the last batch
+        return _length(Guard(test.values[0], guard.kind, guard.negated))[0], False
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.GtE | ast.Eq):  # a counter of its own
+        return ast.unparse(test.comparators[0]), False
     return "?", False
 
 
 def _modulo(node: ast.expr) -> bool:
     return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)
+
+
+def named(test: ast.expr | None) -> bool:
+    """Whether the condition itself speaks of accumulation."""
+    return test is not None and "accum" in ast.unparse(test).lower()
 
 
 def over_loader(loop: Loop) -> bool:

@@ -91,8 +91,27 @@ def _of(line: str, before: str, under: str, ref: Ref) -> Iterator[Timing]:
         yield Timing(device, precision, _seconds(found[0][1], found[0][2]), ref)
 
 
+# `time python train.py --no-cuda`: what the shell's own clock says of a run on the CPU; without such a flag the GPU is meant.
+_CLOCKED = lazy(r"^(?:\w+=\S* ){0,4}(?:/usr/bin/)?time ")
+_ON_CPU = lazy(r"--no[-_]?(?:cuda|gpu)\b|--cpu\b|--use[-_]cpu\b|--device[= ]cpu\b|--gpus?[= ](?:-1|0)\b|CUDA_VISIBLE_DEVICES=(?:-1|\"\"|''|\s)", re.IGNORECASE)
+_REAL = lazy(r"^real\s{1,8}(?:(?P<m>\d{1,5})m)?(?P<s>\d{1,5}(?:\.\d{1,3})?)s?$", re.MULTILINE)
+
+
+def _clocked(evidence: Evidence) -> Timing | None:
+    """The time of one run, by its command line."""
+    command = evidence.command or ""
+    match = _REAL.search(evidence.text[:20_000]) if _CLOCKED.match(command) else None
+    if not match:
+        return None
+    seconds = 60.0 * float(match["m"] or 0) + float(match["s"])
+    return Timing("cpu" if _ON_CPU.search(command) else "gpu", "", seconds, evidence.ref_at(match.start()))
+
+
 def read(evidence: Evidence) -> Iterable[Fact]:
-    """The timings, where at least two kinds stand side by side."""
+    """The timings, where at least two kinds stand side by side; of a run that the shell timed, its one."""
+    if (clocked := _clocked(evidence)) and clocked.seconds > 0:
+        yield Comparisons(timings=(clocked,), refs=(clocked.ref,))
+        return
     timings: list[Timing] = []
     before = under = ""
     for number, line in evidence.lines()[:20_000]:
@@ -112,6 +131,8 @@ def read(evidence: Evidence) -> Iterable[Fact]:
 
 def looks_like(evidence: Evidence) -> bool:
     """Whether two kinds are named."""
+    if evidence.command and _CLOCKED.match(evidence.command):
+        return True
     text = evidence.text[:200_000]
     devices, precisions = (all(_KINDS[name].search(text) for name in pair) for pair in (("cpu", "gpu"), ("half", "single")))
     return devices or precisions

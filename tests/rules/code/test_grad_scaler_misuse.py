@@ -208,7 +208,8 @@ def test_neighbours(text: str) -> None:
 
 def test_unscaled_at_each_micro_batch() -> None:
     text = ACCUMULATED.replace("    if (i + 1) % 4 == 0:\n        scaler.unscale_(optimizer)\n", "    scaler.unscale_(optimizer)\n    if (i + 1) % 4 == 0:\n")
-    assert [(f.variant, f.refs[0].line) for f in _of(text)] == [("unscale-often", 12)]
+    assert [(f.variant, f.refs[0].line, f.weight.name) for f in _of(text)] == [("unscale-often", 12, "ERROR")]
+    assert [f.weight.name for f in _of(text.replace("% 4", "% args.accumulation"))] == ["WARNING"]
 
 
 def test_a_scaled_loss_that_nobody_uses() -> None:

@@ -37,7 +37,7 @@ def _in_source(script: Script, scaler: Handle, made: Event) -> Iterator[Finding]
             yield _finding("early-update", updates[0], script, Severity.WARNING, other=step)
     often = next((u for u in mine if u.name == ".unscale_" and _each(u)), None)
     if often and steps and all(s.loop is often.loop and not _each(s) for s in steps) and all(not _each(e) for e in mine if e.name == ".update"):
-        yield _finding("unscale-often", often, script, Severity.ERROR, other=steps[0])
+        yield _finding("unscale-often", often, script, Severity.ERROR if _literal(steps[0]) else Severity.WARNING, other=steps[0])
     dtypes = [e.arg(1, "dtype") for e in script.calls("torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast")]
     plain = "enabled" not in (made.kw or {}) and not made.stars and not made.at.guards
     if scales and plain and dtypes and all(isinstance(d, Named) and d.name == BF16 for d in dtypes):
@@ -47,6 +47,12 @@ def _in_source(script: Script, scaler: Handle, made: Event) -> Iterator[Finding]
 def _each(event: Event) -> bool:
     """Whether it happens at each turn of its loop, not only at the end of a window."""
     return event.loop is not None and not any(g.kind == "every" for g in event.guards_in(event.loop))
+
+
+def _literal(step: Event) -> bool:
+    """Whether the window's length is a number in the source: an argument may be 1."""
+    tests = [x for g in step.guards_in(step.loop) if g.test is not None for x in ast.walk(g.test)]
+    return any(isinstance(x, ast.BinOp) and isinstance(x.op, ast.Mod) and isinstance(x.right, ast.Constant) for x in tests)
 
 
 def apart(one: Event, other: Event) -> bool:

@@ -6,15 +6,21 @@ from ongpu.facts.mismatch import Mismatches
 from ongpu.facts.objects import Objects, cite, names
 from ongpu.facts.operands import Operands, cause, seen, sides
 from ongpu.facts.program import Event, Program, Script, distinct
+from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.values import CPU, CUDA, Module, Tensor, may_be_gpu
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 
-def check(mismatches: Mismatches | None, program: Program | None, objects: Objects | None, operands: Operands | None) -> Iterator[Finding]:
+def check(mismatches: Mismatches | None, program: Program | None, objects: Objects | None, operands: Operands | None, symptoms: Symptoms | None) -> Iterator[Finding]:
     found = [finding for script in program.scripts for finding in _in_source(script)] if program else []
     yield from found
     if mismatches and not found and not (program and _made_there(program, mismatches)):
         yield from _in_error(mismatches, operands)
+    elif symptoms and not found and symptoms.value("input", "hf-model-device") == "cpu":  # transformers warns, and goes on slowly
+        yield Finding(
+            certainty=Certainty.LIKELY, severity=Severity.WARNING, refs=symptoms.cite("hf-model-device", most=2),
+            values={"what": f"the batch ({symptoms.value('name', 'hf-model-device')})", "on": "cpu", "model": symptoms.value("model", "hf-model-device"), "line": "?", "code": "?"},
+        )
     astray = objects.inputs_astray() if objects else ()
     if astray and objects:
         yield Finding(

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from ongpu.facts.program import RARE, Event, Program, Script, distinct
-from ongpu.facts.traced import JITS, TF_FUNCTION, Jit, called, jits
+from ongpu.facts.traced import JITS, TF_FUNCTION, Jit, called, counters, jits
 from ongpu.facts.values import Number, Value
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
@@ -78,7 +78,7 @@ def _numbers(script: Script, known: list[Jit]) -> Iterator[Finding]:
         given: list[tuple[ast.expr, int, str, Value | None]] = [(n, i + shift, "", v) for i, (n, v) in enumerate(zip(call.node.args, call.args, strict=False))]
         given += [(k.value, -1, k.arg or "", (call.kw or {}).get(k.arg or "")) for k in call.node.keywords]
         for node, place, name, value in given:
-            counter = isinstance(value, Number) and value.tensor is None and _uses(node, loop.targets) and not _two(node)
+            counter = isinstance(value, Number) and value.tensor is None and _uses(node, counters(loop)) and not _two(node)
             if counter and (jit.framework == "tensorflow" or _static(options, place, name, jit)):
                 yield _finding("static" if jit.framework == "jax" else "number", call, call)
                 return

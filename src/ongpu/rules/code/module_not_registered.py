@@ -28,7 +28,7 @@ def _in_source(script: Script) -> Iterator[Finding]:
             continue
         if isinstance((owner.attrs or {}).get(event.name), Module):
             continue  # in the end it holds a ModuleList: the list was only its making
-        layers = [item for item in held.items if isinstance(item, Module) and item.sure and item.weighs and item.root is not owner.root] if isinstance(held, Items) else []
+        layers = [item for item in held.items if isinstance(item, Module) and item.sure and item.weighs and not _transforms(item) and item.root is not owner.root] if isinstance(held, Items) else []
         if not layers or not _used(owner.cls, event.name) or any(_registers(call, owner) for call in script.calls(".add_module", ".register_module", "setattr")):
             continue
         yield Finding(
@@ -39,6 +39,15 @@ def _in_source(script: Script) -> Iterator[Finding]:
             refs=(event.ref(), *((layers[0].made.ref(),) if layers[0].made and layers[0].made.line != event.line else ())),
             edits=_wrapped(event),
         )
+
+
+TRANSFORMS = ("torchaudio.transforms.", "torchvision.transforms.", "kornia.augmentation.")
+
+
+def _transforms(layer: Module) -> bool:
+    """Whether all that it is made of changes samples and learns nothing."""
+    parts = [part for part in (layer.attrs or {}).values() if isinstance(part, Module)] if isinstance(layer.cls, Class) else []
+    return layer.name.startswith(TRANSFORMS) or (bool(parts) and all(_transforms(part) for part in parts))
 
 
 def _used(cls: Class, name: str) -> bool:

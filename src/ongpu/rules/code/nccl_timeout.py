@@ -64,6 +64,8 @@ ONE = ("is_main", "is_master", "main_process", "master_process", "rank_zero", "i
 
 def _in_source(script: Script) -> Iterator[Finding]:
     """Calls in which all ranks must take part, where only some come by."""
+    if not script.says("distributed", "Distributed", "accelerate", "deepspeed"):
+        return
     yield from _forwards(script)
     yield from _skipped(script)
     yield from _uneven(script)

@@ -89,7 +89,7 @@ def _measures(script: Script, loop: Loop) -> bool:
     return clock or any(word in text for text in told for word in ("perf", "timer", "elapsed", "throughput", "stopwatch"))
 
 
-TELLS = ("print", "format", ".info", ".debug", ".set_postfix", ".set_description", ".add_scalar", ".log", "logging.info", "wandb.log", "tqdm.tqdm.write")
+TELLS = ("print", "format", ".info", ".debug", ".set_postfix", ".set_description", ".add_scalar", ".log", "logging.info", "wandb.log", "tqdm.tqdm.write", "tensorflow.summary.scalar")
 
 
 def _customary(event: Event) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from ongpu.facts.program import RARE, Event, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
+from ongpu.facts.traced import counters
 from ongpu.facts.values import Const, Function, Module, Number, Tensor
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text, Words
 
@@ -76,7 +77,7 @@ def _numbers(script: Script, compiles: list[Event], slow: bool) -> Iterator[Find
         if loop is None or (made is None and ran is None) or not isinstance(call.node, ast.Call):
             continue
         given = [*zip(call.node.args, call.args, strict=False), *((k.value, (call.kw or {}).get(k.arg or "")) for k in call.node.keywords)]
-        counter = next((n for n, v in given if isinstance(v, Number) and v.tensor is None and _counts(n, loop.targets)), None)
+        counter = next((n for n, v in given if isinstance(v, Number) and v.tensor is None and _counts(n, counters(loop))), None)
         if counter is None or any(isinstance(v, Tensor) and isinstance(n, ast.Name) and n is counter for n, v in given):
             continue
         made = made or (nodes.get(id(ran.node)) if ran else None)

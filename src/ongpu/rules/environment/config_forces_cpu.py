@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from ongpu.facts.comparisons import Comparisons
 from ongpu.facts.framework import Jax, OnnxRuntime, TensorFlow, Torch
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.intent import on_purpose
@@ -29,9 +30,10 @@ def check(
     jax: Jax | None,
     mismatches: Mismatches | None,
     program: Program | None,
+    comparisons: Comparisons | None,
 ) -> Iterator[Finding]:
     yield from (finding for script in program.scripts for finding in (*_in_source(script), *_in_traced(script))) if program else ()
-    if symptoms is None:
+    if symptoms is None or (comparisons and comparisons.gpu_over_cpu() is not None):  # both were run, to compare them
         return
     if symptoms.has("lightning-not-used"):
         yield Finding(
@@ -181,7 +183,7 @@ def _in_traced(script: Script) -> Iterator[Finding]:
         hidden = script.calls("tensorflow.config.set_visible_devices", "tensorflow.config.experimental.set_visible_devices")
         told += [e for e in hidden if isinstance(none := e.arg(0, "devices"), Items) and not none.items and "GPU" in _words(e.arg(1, "device_type"))]
         told += _under_cpu(script, steps)
-    if jax or any(j.framework == "jax" and "train" in j.name for j in jits(script)):
+    if jax or ("jax" in script.imports and any(j.framework == "jax" and "train" in j.name for j in jits(script))):
         told += [e for e in script.calls("jax.config.update") if _words(e.arg(0)).startswith("jax_platform") and _words(e.arg(1)) == "cpu"]
         told += [e for e in script.events if _sets(e) in ("JAX_PLATFORMS", "JAX_PLATFORM_NAME") and _words(e.value if e.kind == "setitem" else e.arg(1)) == "cpu"]
     if script.trains:

@@ -91,7 +91,7 @@ LOSS_FUNCTIONS = frozenset({
 })  # fmt: skip
 
 # Functions of other libraries that give a torch.nn.Module on the CPU.
-MODEL_MAKERS = ("torchvision.models.", "timm.create_model", "torch.hub.load", "segmentation_models_pytorch.", "efficientnet_pytorch.")
+MODEL_MAKERS = ("torchvision.models.", "timm.create_model", "torch.hub.load", "segmentation_models_pytorch.", "efficientnet_pytorch.", "torchmetrics.")
 PRETRAINED = ("from_pretrained", "from_config")
 
 # What hands values through: the first argument is what is iterated.
@@ -130,6 +130,9 @@ MANAGERS = {
     "deepspeed.init_inference": "deepspeed", "transformers.pipeline": "transformers.pipeline", "ignite.distributed.auto_model": "ignite",
     "torch.distributed.fsdp.FullyShardedDataParallel": "fsdp", "torch.distributed.fsdp.fully_shard": "fsdp", "colossalai.initialize": "colossalai",
 }  # fmt: skip
+# Optimizers of other libraries, which take parameters as those of torch.optim do.
+OPTIMIZERS = frozenset({"transformers.AdamW", "transformers.Adafactor", "lion_pytorch.Lion", "adabelief_pytorch.AdaBelief", "schedulefree.AdamWScheduleFree"})
+OPTIMIZER_HOMES = ("transformers.optimization.Ada", "bitsandbytes.optim.", "apex.optimizers.", "torch_optimizer.", "torchao.optim.", "timm.optim.", "pytorch_optimizer.")
 SET_CUDA_DEFAULT = frozenset({"torch.set_default_device", "torch.set_default_tensor_type"})
 DATASETS = ("torchvision.datasets.", "torchaudio.datasets.", "torch.utils.data.TensorDataset", "torch.utils.data.Subset", "torch.utils.data.ConcatDataset")
 MODULE_BASES = frozenset({"torch.nn.Module", "torch.jit.ScriptModule", "transformers.PreTrainedModel", "torch.nn.Sequential", "diffusers.ModelMixin"})

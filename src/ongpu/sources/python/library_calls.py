@@ -81,17 +81,13 @@ class LibraryCalls(Expressions):
         module.moves = [*(module.moves or ()), move]
         if module.cls == "part" and module.owner:  # which of its parts, nobody knows
             module.owner.escapes = [*(module.owner.escapes or ()), move.event]
-        for inner in module.either:
+        for inner in (*module.either, *((module.wraps,) if module.wraps else ())):
             self.move(inner, move)
 
     def own(self, module: Module, part: Module) -> None:
         """The part belongs to the module from now on, and moves with it."""
         if part.owner is None and not part.me and part is not module.root:
             part.owner, part.attached = module, self.order
-
-    def mix_call(self, name: str, node: ast.Call, values: list[Value]) -> None:
-        """Tells where an operation gets tensors that lie in different places."""
-        self.mix(name, node, tuple(flat(values)))
 
     def library(self, node: ast.Call, name: str, args: list[Value], kw: Kw, stars: bool) -> Value:
         """What the call of an imported name gives."""
@@ -113,6 +109,8 @@ class LibraryCalls(Expressions):
             return Handle(name, event)
         if name in JITS or name in TF_FUNCTION:
             return args[0] if args and isinstance(args[0], Function) else self.unknown(event)
+        if name in library.OPTIMIZERS or (name.startswith(library.OPTIMIZER_HOMES) and name.rpartition(".")[2][:1].isupper()):
+            return self._optimizer(event, name, args, kw) or Unknown()
         if name == "deepspeed.initialize":
             model = kw.get("model", args[1] if len(args) > 1 else None)
             if isinstance(model, Module):
@@ -152,6 +150,8 @@ class LibraryCalls(Expressions):
 
     def _builtin(self, event: Event, name: str, args: list[Value], kw: Kw) -> Value:
         first = args[0] if args else None
+        if name == "dict" and not args and not event.stars:
+            return Items(list(kw.values()), "dict", keys=[Const(key) for key in kw])
         if name == "enumerate":
             return Items([Items([Number(), self.each(first)], "tuple")], "list", True) if first is not None else Unknown()
         if name == "zip":
@@ -261,9 +261,9 @@ class LibraryCalls(Expressions):
         values = [*args, *kw.values()]
         if last in library.LOSS_FUNCTIONS:
             reduction = kw.get("reduction")
-            self.mix_call(last, event.call, values[:2])
+            self.mix(last, event.call, tuple(flat(values[:2])))
             return self.tensor_of(values, origin="loss", scalar=not (isinstance(reduction, Const) and reduction.value == "none"), made=event)
-        self.mix_call(last, event.call, values)
+        self.mix(last, event.call, tuple(flat(values)))
         made = self.tensor_of(values, made=event)
         if last in library.NO_GRADIENT:
             made.graph = False
