@@ -27,10 +27,10 @@ def is_program(text: str) -> bool:
 
 
 def comments(text: str) -> Iterator[tuple[int, str]]:
-    """The comments of a program, each with its line: what its author says in words, or pasted beside the code."""
+    """The comments behind code, each with its line: what was seen there, or printed. Those on lines of their own explain at large."""
     try:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
-            if token.type == tokenize.COMMENT:
+            if token.type == tokenize.COMMENT and token.line[: token.start[1]].strip():
                 yield token.start[0], token.string.lstrip("# ")
     except (tokenize.TokenError, SyntaxError, RecursionError):  # it was parsed, so only ends that ast forgives
         return

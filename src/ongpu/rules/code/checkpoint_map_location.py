@@ -53,7 +53,7 @@ def _in_source(script: Script) -> Iterator[Finding]:
     for load in distinct(script.calls("torch.load")):
         if load.given(1, "map_location") is not None or load.stars or not script.names_cuda or load.at.frame.inside("getitem", "worker", "collate"):
             continue
-        if any(e.given(1, "map_location") is not None for e in script.calls("torch.load")) or _stateless(load):
+        if any(e.given(1, "map_location") is not None for e in script.calls("torch.load")) or _stateless(load) or _in_memory(script, load):
             continue  # another branch says it; or it holds no weights
         ranks = script.says("LOCAL_RANK", "init_process_group", "DistributedDataParallel")
         if not ranks and not _maybe(script):
@@ -67,6 +67,11 @@ def _in_source(script: Script) -> Iterator[Finding]:
             refs=(load.ref(),),
             edits=(load.file.argument(load.call, 'map_location="cpu"'),),
         )
+
+
+def _in_memory(script: Script, load: Event) -> bool:
+    """Whether it reads what the same process wrote: an io.BytesIO."""
+    return any(load.args and e.value is load.args[0] for e in script.calls("io.BytesIO"))
 
 
 def _stateless(load: Event) -> bool:

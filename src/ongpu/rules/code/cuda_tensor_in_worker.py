@@ -44,7 +44,7 @@ def _in_source(script: Script) -> Iterator[Finding]:
                 subject=call.words(),
                 certainty=Certainty.LIKELY if sure else Certainty.POSSIBLE,
                 variant="source",
-                values={"code": call.words(60), "line": call.line, "workers": busy[0].workers or "?"},
+                values={"code": call.words(60), "where": frame.function.name if frame.function else "?", "line": call.line, "workers": busy[0].workers or "?"},
                 refs=(call.ref(), busy[0].made.ref()),
             )
 
@@ -84,12 +84,12 @@ RULE = Rule(
     variants={
         "source": (
             Text(
-                title="{code} touches CUDA inside a loader's worker process",
+                title="{code} touches CUDA in {where}, which runs in a loader's worker process",
                 why="Workers are forked by default, and CUDA cannot be used in a process forked after it was initialised; spawned ones start a CUDA context each (hundreds of MiB of GPU memory) and hand tensors over slowly.",
                 fix="Let the dataset and collate_fn give CPU tensors, with pin_memory=True in the loader, and move the batch in the training loop: x = x.to(device, non_blocking=True). Or num_workers=0 if all data already lies on the GPU.",
             ),
             Text(
-                title="{code} 在加载器的 worker 进程里使用了 CUDA",
+                title="{code} 在 {where} 中使用了 CUDA，而它运行在加载器的 worker 进程里",
                 why="worker 默认由 fork 产生，而 CUDA 初始化之后 fork 出的进程不能再用 CUDA；spawn 出的每个进程则要各建一个 CUDA 上下文（数百 MiB 显存），传递张量也慢。",
                 fix="让数据集和 collate_fn 返回 CPU 张量，加载器设 pin_memory=True，在训练循环里移动：x = x.to(device, non_blocking=True)。若数据本来全在 GPU 上，则设 num_workers=0。",
             ),
