@@ -4,14 +4,24 @@ from asking import explain
 from ongpu.hosts.programs import is_program
 
 
-@pytest.mark.parametrize("text", ["import torch\nprint(1)", "from torch import nn\n", "def f():\n    return 1\n", "x = 1\nclass A:\n    pass"])
+@pytest.mark.parametrize(
+    "text", ["import torch\nprint(1)", "from torch import nn\n", "def f():\n    return jax\n", "x = cuda\nclass A:\n    pass"]
+)
 def test_a_program(text: str) -> None:
     assert is_program(text)
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "x = 1", "import error: no module", "import torch\n>>> torch.cuda", "the import torch line\nimport torch\nfails so", "import torch\n" + "(" * 9000],
+    [
+        "",
+        "x = 1",
+        "import os\nprint(1)",
+        "import error: no module",
+        "import torch\n>>> torch.cuda",
+        "the import torch line\nimport torch\nfails so",
+        "import torch\n" + "(" * 9000,
+    ],
 )
 def test_no_program(text: str) -> None:
     assert not is_program(text)

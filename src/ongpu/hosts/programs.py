@@ -1,4 +1,4 @@
-"""Whether a text is a program: then it is followed as one, and its lines are not read as output."""
+"""Whether a text is a program that names a GPU framework: then it is followed as one, and its lines are not read as output."""
 
 import ast
 import io
@@ -7,6 +7,7 @@ import tokenize
 import warnings
 from collections.abc import Iterator
 
+from ongpu.knowledge.program_words import WORDS
 from ongpu.lazy import lazy
 
 LONGEST = 1 << 20  # characters
@@ -14,8 +15,8 @@ _STARTS = lazy(r"^(?:import [A-Za-z_]|from [\w.]{1,100} import |def \w|class \w)
 
 
 def is_program(text: str) -> bool:
-    """Whether all of it is Python, with imports or definitions."""
-    if len(text) > LONGEST or not _STARTS.search(text):
+    """Whether all of it is Python, with imports or definitions and a word of a GPU framework."""
+    if len(text) > LONGEST or not _STARTS.search(text) or not any(word in text for word in WORDS):
         return False
     try:
         with warnings.catch_warnings():

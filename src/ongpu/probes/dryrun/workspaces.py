@@ -73,7 +73,7 @@ def _on_tensor_cores(tensor: Any, card: Dict[str, Any]) -> bool:
 
 
 def _channels_last(tensor: Any) -> bool:
-    return tensor.dim() > 2 and tensor.shape[1] > 1 and tensor.stride(1) == 1
+    return bool(tensor.dim() > 2 and tensor.shape[1] > 1 and tensor.stride(1) == 1)
 
 
 def keep(world: World, card: int, size: int, op: str) -> None:

@@ -30,6 +30,8 @@ READERS = ("sklearn.metrics.*", "matplotlib.pyplot.plot", "matplotlib.pyplot.ims
 
 def _in_source(script: Script) -> Iterator[Finding]:
     """Tensors on CUDA, or with a graph, that NumPy is to read."""
+    if script.says(".data[0]"):
+        return  # of PyTorch before 0.4, where that was a number
     for call in distinct(script.calls(".numpy", ".__array__", *NUMPY, *READERS)):
         read = call.receiver if call.name.startswith(".") else _astray(call)
         if isinstance(read, Tensor) and read.where in (CUDA, MAYBE) and call.says("force", False) is False and not _host_only(call):

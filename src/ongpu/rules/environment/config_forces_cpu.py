@@ -183,7 +183,8 @@ def _in_traced(script: Script) -> Iterator[Finding]:
         hidden = script.calls("tensorflow.config.set_visible_devices", "tensorflow.config.experimental.set_visible_devices")
         told += [e for e in hidden if isinstance(none := e.arg(0, "devices"), Items) and not none.items and "GPU" in _words(e.arg(1, "device_type"))]
         told += _under_cpu(script, steps)
-    if jax or ("jax" in script.imports and any(j.framework == "jax" and "train" in j.name for j in jits(script))):
+    wanted = script.says("GPU", "gpu")  # the author speaks of one: CPU is hardly meant for good
+    if jax or ("jax" in script.imports and (wanted or any(j.framework == "jax" and "train" in j.name for j in jits(script)))):
         told += [e for e in script.calls("jax.config.update") if _words(e.arg(0)).startswith("jax_platform") and _words(e.arg(1)) == "cpu"]
         told += [e for e in script.events if _sets(e) in ("JAX_PLATFORMS", "JAX_PLATFORM_NAME") and _words(e.value if e.kind == "setitem" else e.arg(1)) == "cpu"]
     if script.trains:

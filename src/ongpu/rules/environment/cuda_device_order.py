@@ -10,6 +10,7 @@ from ongpu.facts.program import Event, Program, Script
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.traced import called
 from ongpu.facts.values import Const, Tensor
+from ongpu.lazy import replace
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
 
@@ -57,7 +58,9 @@ def _computed(event: Event, number: object) -> bool:
 
 
 def check(variables: Variables | None, gpus: Gpus | None, symptoms: Symptoms | None, program: Program | None) -> Iterator[Finding]:
-    yield from (finding for script in program.scripts for finding in _in_source(script)) if program and not variables else ()
+    cards = {g.name for g in gpus.gpus if g.name} if gpus else set()
+    for finding in [f for script in program.scripts for f in _in_source(script)] if program and not variables else ():
+        yield replace(finding, severity=None, certainty=Certainty.LIKELY) if len(cards) > 1 else finding
     order = variables.get("CUDA_DEVICE_ORDER") if variables else None
     if order == "PCI_BUS_ID" and not (symptoms and symptoms.has("order-fixed")):
         return

@@ -1,10 +1,5 @@
 """What the functions and classes of known libraries do with devices, by full name (public API of PyTorch 2.13 and its neighbours)."""
 
-WORDS = frozenset({  # a text with none of these words has nothing to do with a GPU framework
-    "torch", "tensorflow", "keras", "jax", "flax", "lightning", "accelerate", "transformers", "deepspeed", "cupy", "cuda", "CUDA",
-    "xgboost", "lightgbm", "catboost", "sklearn", "paddle", "mxnet", "fastai", "timm", "diffusers", "cv2", "onnxruntime", "h2o4gpu", "num_gpu", "n_gpu_layers",
-})  # fmt: skip
-
 # Names that the same thing has elsewhere: the longest prefix wins.
 _SAME = {
     "pytorch_lightning": "lightning",

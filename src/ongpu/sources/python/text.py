@@ -6,8 +6,8 @@ import re
 import warnings
 
 from ongpu.facts.source_text import File
+from ongpu.knowledge.program_words import WORDS
 from ongpu.lazy import lazy
-from ongpu.sources.python.library import WORDS
 
 MAX_TEXT = 4 << 20  # characters; the longest file of torch 2.13 has 1.3 million
 _WORD = lazy("|".join(sorted(WORDS)))
