@@ -1,8 +1,10 @@
+# ruff: noqa: E501  whole programs stand in one piece
 import ast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from ongpu.facts.program import Script
 from ongpu.facts.traced import aliases, called, jax_steps, jits, loops, results, root, tf_steps, tracer
 from ongpu.sources.python_source import script

@@ -96,7 +96,14 @@ def test_completion() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["explain", "--format"], ["explain", "--format", "xml"], ["doctor", "--nope"], ["pick"], ["explain", "--all=1"], ["explain", "--lang"]],
+    [
+        ["explain", "--format"],
+        ["explain", "--format", "xml"],
+        ["doctor", "--nope"],
+        ["pick"],
+        ["explain", "--all=1"],
+        ["explain", "--lang"],
+    ],
     ids=" ".join,
 )
 def test_bad_usage_is_told_in_the_readers_language(arguments: list[str]) -> None:

@@ -67,7 +67,7 @@ def test_github_annotations_are_one_line_each(project: Path) -> None:
 
 def test_diff_writes_nothing_and_fix_keeps_comments_and_is_idempotent(project: Path) -> None:
     diff = ongpu("lint", "--diff", str(project)).stdout
-    assert "+device = \"cuda\" if torch.cuda.is_available() else \"cpu\"  # which" in diff
+    assert '+device = "cuda" if torch.cuda.is_available() else "cpu"  # which' in diff
     assert (project / "train.py").read_text("utf-8") == FAULTY
     done = ongpu("lint", "--fix", str(project))
     assert done.returncode == 0
@@ -134,7 +134,9 @@ def test_notebook_is_judged_and_repaired_by_cell(tmp_path: Path) -> None:
     assert "".join(json.loads(path.read_text("utf-8"))["cells"][2]["source"]) == HEALTHY
 
 
-@pytest.mark.parametrize("data", [b"\x00\x01torch\xff", b"import torch\ndef f(:\n", b"import torch\n" + b"(" * 5000, b"import torch\nx = " + b"-" * 20000 + b"1"])
+@pytest.mark.parametrize(
+    "data", [b"\x00\x01torch\xff", b"import torch\ndef f(:\n", b"import torch\n" + b"(" * 5000, b"import torch\nx = " + b"-" * 20000 + b"1"]
+)
 def test_what_is_no_program_is_told_and_stops_nothing(project: Path, data: bytes) -> None:
     (project / "broken.py").write_bytes(data)
     done = ongpu("lint", str(project))
@@ -145,8 +147,12 @@ def test_what_is_no_program_is_told_and_stops_nothing(project: Path, data: bytes
 
 
 def test_other_files_of_the_project_are_followed(tmp_path: Path) -> None:
-    (tmp_path / "model.py").write_text("from torch import nn\n\nclass Net(nn.Module):\n    def forward(self, x):\n        return x\n", "utf-8")
-    (tmp_path / "train.py").write_text("import torch\nfrom model import Net\nnet = Net()\nnet.to('cuda')\nx = torch.ones(3)\nx.to('cuda')\nnet(x)\n", "utf-8")
+    (tmp_path / "model.py").write_text(
+        "from torch import nn\n\nclass Net(nn.Module):\n    def forward(self, x):\n        return x\n", "utf-8"
+    )
+    (tmp_path / "train.py").write_text(
+        "import torch\nfrom model import Net\nnet = Net()\nnet.to('cuda')\nx = torch.ones(3)\nx.to('cuda')\nnet(x)\n", "utf-8"
+    )
     answer = json.loads(ongpu("lint", "--format", "json", str(tmp_path)).stdout)
     assert [f["refs"][0]["line"] for f in answer["findings"] if f["slug"] == "to-result-discarded"] == [6]
 
