@@ -52,6 +52,21 @@ def windows(script: Script) -> Iterator[Window]:
         yield Window(loop, step, mine, every, full, steps, guard.test)
 
 
+def nested(script: Script) -> Iterator[Window]:
+    """Windows that are an inner loop over micro-batches, with the step behind it."""
+    if any(name.startswith(MANAGED) for name in script.managed):
+        return
+    backwards = list(script.calls(".backward"))
+    for step in script.calls(".step"):
+        outer = step.loop
+        if outer is None or not isinstance(step.receiver, Optimizer):
+            continue
+        inner = (b for b in backwards if b.loop is not None and b.loop is not outer and outer in b.at.loops and b.before(step))
+        mine = tuple(b for b in inner if b.loop not in step.at.loops)
+        if mine and mine[0].loop is not None and not any(mine[0].loop in z.at.loops for z in script.calls(".zero_grad")):
+            yield Window(mine[0].loop, step, mine, "?", False)
+
+
 def _scaler(event: Event) -> bool:
     return any(isinstance(arg, Optimizer) for arg in event.args)
 

@@ -83,12 +83,12 @@ RULE = Rule(
         "source": (
             Text(
                 title="{code} makes CUDA the default, and {where} draws random numbers with a CPU generator",
-                why="Samplers and random_split call torch.randperm with a generator of the CPU, while new tensors go to the default device: 'Expected a cuda device type for generator but found cpu'. Workers then make CUDA tensors, too.",
+                why="Samplers and random_split call torch.randperm with a generator of the CPU, while new tensors go to the default device: “Expected a 'cuda' device type for generator but found 'cpu'”. Workers then make CUDA tensors, too.",
                 fix="Leave the default alone and move explicitly (model.to(device), x.to(device)); or give the loader generator=torch.Generator(device='cuda') and num_workers=0.",
             ),
             Text(
                 title="{code} 把 CUDA 设为默认设备，而 {where} 用 CPU 的随机数生成器",
-                why="采样器和 random_split 用 CPU 的 generator 调用 torch.randperm，而新张量会建在默认设备上：Expected a cuda device type for generator but found cpu。worker 里也会建出 CUDA 张量。",
+                why="采样器和 random_split 用 CPU 的 generator 调用 torch.randperm，而新张量会建在默认设备上：“Expected a cuda device type for generator but found cpu”。worker 里也会建出 CUDA 张量。",
                 fix="不要改默认设备，显式移动（model.to(device)、x.to(device)）；或给加载器 generator=torch.Generator(device='cuda') 并设 num_workers=0。",
             ),
         ),

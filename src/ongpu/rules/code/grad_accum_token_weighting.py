@@ -9,7 +9,7 @@ from ongpu.facts.framework import Packages
 from ongpu.facts.program import Event, Program, Script
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.values import Module, Tensor
-from ongpu.facts.windows import windows
+from ongpu.facts.windows import nested, windows
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 
@@ -41,7 +41,7 @@ def _in_source(script: Script) -> Iterator[Finding]:
     """Windows whose loss is the mean over the tokens that are no padding, divided by the number of batches."""
     if script.says(*WEIGHED):
         return
-    for window in windows(script):
+    for window in (*windows(script), *nested(script)):
         for backward in window.backwards:
             loss = backward.receiver
             if not isinstance(loss, Tensor) or not any(t.scaled for t in loss.line()):
@@ -66,7 +66,7 @@ def _ignores(call: Event) -> bool:
         return False
     made = module.made if isinstance(module, Module) else call
     given = made.given(None, "ignore_index") if made is not None else None
-    return given is not None and "pad" in ast.unparse(given).lower()
+    return given is not None and any(word in ast.unparse(given).lower() for word in ("pad", "ignore", "-100"))
 
 
 def _language_model(loss: Tensor) -> bool:

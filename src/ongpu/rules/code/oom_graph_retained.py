@@ -51,6 +51,29 @@ def _in_snapshot(allocations: Allocations) -> Iterator[Finding]:
 
 
 def _in_source(script: Script) -> Iterator[Finding]:
+    yield from _carried(script)
+    yield from _gathered(script)
+
+
+def _carried(script: Script) -> Iterator[Finding]:
+    """A hidden state that goes from turn to turn with its graph, which retain_graph=True keeps for backward."""
+    for call in distinct(script.calls("forward")):
+        stmt, loop = call.stmt, call.loop
+        if loop is None or not isinstance(stmt, ast.Assign) or "detach" in ast.unparse(loop.node):
+            continue
+        targets = {n.id for t in stmt.targets for n in ast.walk(t) if isinstance(n, ast.Name)}
+        carried = targets & {n.id for a in call.call.args for n in ast.walk(a) if isinstance(n, ast.Name)}
+        retains = [b for b in script.calls(".backward") if b.loop is loop and b.says("retain_graph", False) is True]
+        if carried and retains:
+            name = sorted(carried)[0]
+            yield Finding(
+                subject=name, certainty=Certainty.LIKELY, severity=Severity.WARNING, variant="carried",
+                values={"target": name, "line": call.line, "code": call.words(60)}, refs=(call.ref(), retains[0].ref()),
+            )
+            return
+
+
+def _gathered(script: Script) -> Iterator[Finding]:
     for event in distinct(script.of("accumulate")):
         kept = event.value
         loop = event.loop
@@ -175,6 +198,18 @@ RULE = Rule(
         fix="保存数值而不是张量：total += loss.item()，losses.append(loss.detach().cpu())；每个 micro-batch 都 backward，不要累加后只 backward 一次；去掉 retain_graph=True；分段之间 hidden = hidden.detach()；验证时用 torch.no_grad()。",
     ),
     variants={
+        "carried": (
+            Text(
+                title="{target} goes from turn to turn with its graph, and retain_graph=True keeps all of them",
+                why="Each turn's output depends on the one before. Without detach() the backward pass runs through all earlier turns, and retain_graph=True, which makes that possible, keeps their activations: time and memory grow with every turn.",
+                fix="{target} = {target}.detach() before each turn (for an LSTM: tuple(h.detach() for h in {target})), and backward() without retain_graph. To train through several turns on purpose, sum their losses and call backward once per window.",
+            ),
+            Text(
+                title="{target} 带着计算图从一轮传到下一轮，而 retain_graph=True 把它们全部保留",
+                why="每一轮的输出都依赖上一轮。不 detach()，反向就会一直走过之前的所有轮；使之可行的 retain_graph=True 会保留它们的激活：时间和显存随轮数增长。",
+                fix="每轮之前 {target} = {target}.detach()（LSTM 用 tuple(h.detach() for h in {target})），backward() 不带 retain_graph。若有意跨多轮训练，把各轮损失相加，每个窗口只 backward 一次。",
+            ),
+        ),
         "run": (
             Text(
                 title="Memory grows by {growth} with every step: {card} is full after about {steps} more steps",

@@ -9,7 +9,7 @@ from ongpu.facts.memory import suspect
 from ongpu.facts.program import Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.system import Processes
-from ongpu.facts.values import Tensor, may_be_gpu
+from ongpu.facts.values import Items, Tensor, may_be_gpu
 from ongpu.facts.windows import over_loader
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
@@ -27,6 +27,8 @@ def _in_source(script: Script) -> Iterator[Finding]:
     yield from _joined(script)
     for event in distinct(script.of("accumulate")):
         kept = event.value
+        if isinstance(kept, Items) and not kept.uniform:  # a dictionary or tuple of outputs
+            kept = next((t for t in kept.items if isinstance(t, Tensor) and t.origin == "output"), kept)
         if event.name not in ("append", "extend") or not isinstance(kept, Tensor) or not may_be_gpu(kept.where) or kept.scalar or event.loop is None:
             continue
         from_model = any(t.origin == "output" for t in kept.line())

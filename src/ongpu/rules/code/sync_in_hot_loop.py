@@ -22,7 +22,7 @@ def check(symptoms: Symptoms | None, traceback: Traceback | None, profile: Profi
         yield from _in_profile(profile)
     if program:
         asked = bool(symptoms and symptoms.has("slow-words", "sync-told", "gpu-idles-told")) and not (traceback and any(r.error for r in traceback.raised))
-        found = [finding for script in program.scripts for finding in (*_in_source(script), *_in_traced(script))]
+        found = [finding for script in program.scripts for finding in (*_in_source(script), *_in_optimizer(script), *_in_traced(script))]
         yield from (replace(finding, severity=None) if asked else finding for finding in found)
     if symptoms:
         yield from _in_words(symptoms, traceback)
@@ -139,6 +139,19 @@ def _read(event: Event) -> str:
     if event.name.startswith("."):
         return root(func.value) if isinstance(func, ast.Attribute) else ""
     return next((name for given in event.node.args for name in [root(given)] if name), "")
+
+
+def _in_optimizer(script: Script) -> Iterator[Finding]:
+    """An optimizer of the program's own that reads a number for each parameter."""
+    for event in distinct(script.calls(".item", ".tolist", ".cpu")):
+        function = event.at.frame.function
+        owner = function.cls if function and function.name == "step" else None
+        if event.loop is not None and owner is not None and any(base.startswith("torch.optim.") for base in owner.bases):
+            yield Finding(
+                subject=event.words(), certainty=Certainty.LIKELY, severity=Severity.WARNING, variant="source",
+                values={"code": event.words(), "number": "?", "line": event.line}, refs=(event.ref(),),
+            )  # fmt: skip
+            return
 
 
 def _waits(event: Event) -> bool:

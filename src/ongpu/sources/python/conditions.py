@@ -51,7 +51,7 @@ def _of_words(node: ast.expr, words: list[str], absent: bool) -> str:
         return "training"
     if absent:
         return "none"
-    if any(word in told for word in ("last", "first", "interval", "every", "log")):
+    if any(word in told for word in ("last", "first", "interval", "every", "log", "accum")):
         return "every"
     small = isinstance(node, ast.Compare) and any(isinstance(n, ast.Constant) and n.value in (0, 1) for n in node.comparators)
     return "first" if small and not _COUNTERS.isdisjoint(words) else "other"

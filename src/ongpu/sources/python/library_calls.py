@@ -261,7 +261,7 @@ class LibraryCalls(Expressions):
         values = [*args, *kw.values()]
         if last in library.LOSS_FUNCTIONS:
             reduction = kw.get("reduction")
-            self.mix(last, event.call, tuple(flat(values[:2])))
+            self.mix(last, event.call, tuple(flat(values[: 1 if last == "ctc_loss" else 2])))
             return self.tensor_of(values, origin="loss", scalar=not (isinstance(reduction, Const) and reduction.value == "none"), made=event)
         self.mix(last, event.call, tuple(flat(values)))
         made = self.tensor_of(values, made=event)

@@ -58,9 +58,9 @@ class Methods(LibraryCalls):
         event = self.event("call", "forward", node, module, tuple(args), kw, stars=stars)
         for loop in self.at.loops:
             loop.forwards = [*(loop.forwards or ()), event]
-        if isinstance(module.cls, str):  # the program's own forward is followed: what meets there is told there
-            lengths = 2 if module.cls.endswith("CTCLoss") else None  # they may lie on the CPU
-            self.mix("forward", node, tuple(flat([*args[:lengths], *kw.values()])))
+        # The program's own forward is followed: what meets there is told there. The CTC loss takes targets and lengths of the CPU.
+        if isinstance(module.cls, str) and not module.cls.endswith("CTCLoss"):
+            self.mix("forward", node, tuple(flat([*args, *kw.values()])))
         place = module.where(event)
         if module.wraps or place == MANAGED:  # DataParallel, DistributedDataParallel and what accelerate prepared move what they are given
             args = [self._brought(value, place) for value in args]
