@@ -88,7 +88,7 @@ RULE = Rule(
             ),
             Text(
                 title="{code} 把 CUDA 设为默认设备，而 {where} 用 CPU 的随机数生成器",
-                why="采样器和 random_split 用 CPU 的 generator 调用 torch.randperm，而新张量会建在默认设备上：“Expected a cuda device type for generator but found cpu”。worker 里也会建出 CUDA 张量。",
+                why="采样器和 random_split 用 CPU 的 generator 调用 torch.randperm，而新张量会建在默认设备上，报错为 “Expected a cuda device type for generator but found cpu”。worker 里也会建出 CUDA 张量。",
                 fix="不要改默认设备，显式移动（model.to(device)、x.to(device)）；或给加载器 generator=torch.Generator(device='cuda') 并设 num_workers=0。",
             ),
         ),
