@@ -8,8 +8,36 @@ import sys
 import types
 from typing import Any
 
-USAGE = "usage: python -m ongpu.hook script.py [args ...]\n       python -m ongpu.hook -m module [args ...]"
+USAGE_EN = """usage: python -m ongpu.hook script.py [args ...]
+       python -m ongpu.hook -m module [args ...]
+
+Runs the script as Python itself would.
+Where it ends with an error that is about the GPU, the cause and its repair follow the traceback.
+
+example: python -m ongpu.hook train.py --epochs 3"""
+USAGE_ZH = """用法：python -m ongpu.hook script.py [参数 ...]
+      python -m ongpu.hook -m module [参数 ...]
+
+照 Python 本来的方式运行脚本。
+如果脚本因 GPU 相关的错误而结束，会在 traceback 之后说明原因和修复方法。
+
+示例：python -m ongpu.hook train.py --epochs 3"""
 OLDEST = (3, 11)
+
+
+def _say(english: str, chinese: str) -> str:
+    """As fronts/answer.py says it, in syntax and imports of an old Python."""
+    for name in ("LC_ALL", "LC_MESSAGES", "LANGUAGE", "LANG"):
+        if os.environ.get(name):
+            return chinese if os.environ[name].lower().startswith("zh") else english
+    return english
+
+
+def _tell(text: str, stream: Any) -> None:
+    """Print our own words, whatever the terminal can show."""
+    if hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="replace")
+    print(text, file=stream)  # noqa: T201
 
 
 def _main_module(path: str) -> types.ModuleType:
@@ -74,14 +102,17 @@ def main() -> None:
     """Run the script; print its traceback as Python would, then the diagnosis; end as Python would."""
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in ("-h", "--help") or (arguments[0] == "-m" and len(arguments) < 2):
-        print(USAGE, file=sys.stderr)  # noqa: T201
-        sys.exit(0 if arguments and arguments[0] in ("-h", "--help") else 2)
+        asked = bool(arguments) and arguments[0] in ("-h", "--help")
+        _tell(_say(USAGE_EN, USAGE_ZH), sys.stdout if asked else sys.stderr)
+        sys.exit(0 if asked else 2)
     if arguments[0] != "-m" and not os.path.exists(arguments[0]):
-        print("ongpu.hook: no such file: " + arguments[0], file=sys.stderr)  # noqa: T201
+        _tell("ongpu.hook: " + _say("no such file: ", "没有这个文件：") + arguments[0], sys.stderr)
         sys.exit(2)
     if sys.version_info < OLDEST:
         version = ".".join(map(str, sys.version_info[:3]))
-        print(f"ongpu.hook: ongpu needs Python 3.11 or newer, this is {version}: the script runs without diagnosis", file=sys.stderr)  # noqa: T201
+        english = f"ongpu needs Python 3.11 or newer, this is {version}: the script runs without diagnosis"
+        chinese = f"ongpu 需要 Python 3.11 或更新，这里是 {version}：脚本照常运行，但没有诊断"
+        print("ongpu.hook: " + _say(english, chinese), file=sys.stderr)  # noqa: T201
     try:
         _run(arguments)
     except SystemExit:

@@ -19,6 +19,7 @@ from ongpu.facts.dryrun_parts import (
     Rank,
     Saving,
     Sync,
+    Unreached,
     WrittenFile,
 )
 from ongpu.lazy import dataclass
@@ -67,11 +68,18 @@ class DryRun(Fact):
     ranks: tuple[Rank, ...] = ()
     mismatches: tuple[Mismatch, ...] = ()
     files: tuple[WrittenFile, ...] = ()
+    unreached: tuple[Unreached, ...] = ()
+    sources: tuple[str, ...] = ()
 
     @property
     def ran(self) -> bool:
         """Whether the script went on as long as it was wanted."""
         return self.outcome in ("finished", "stopped") or (self.outcome == "timeout" and self.steps >= 2)
+
+    @property
+    def missed(self) -> tuple[Unreached, ...]:
+        """The functions of the script of which nothing is known, because it was stopped; () where it ran to its end."""
+        return self.unreached if self.outcome in ("stopped", "timeout") else ()
 
     @property
     def own_error(self) -> Failure | None:

@@ -7,11 +7,21 @@ from ongpu.model import MAX_QUOTE, Ref
 
 
 def size(count: float) -> str:
-    """Bytes as people read them: GiB, MiB or KiB."""
+    """Bytes as people read them: GiB, MiB, KiB or bytes."""
     for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20)):
         if abs(count) >= scale:
             return f"{count / scale:.2f} {unit}" if abs(count) < 100 * scale else f"{count / scale:.0f} {unit}"
-    return f"{count / 1024:.0f} KiB"
+    return f"{count / 1024:.0f} KiB" if abs(count) >= 1024 else f"{count:.0f} bytes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreached:
+    """A function of the script that was never entered: lines `line` to `end`."""
+
+    file: str = ""
+    name: str = ""
+    line: int = 0
+    end: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

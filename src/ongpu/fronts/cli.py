@@ -2,12 +2,13 @@
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
 from ongpu import __version__
-from ongpu.fronts.answer import say
+from ongpu.fronts.answer import complain, say
 from ongpu.fronts.parser import Parser
 
 COMMANDS = {
@@ -63,6 +64,24 @@ def parser(only: str | None = None) -> Parser:
     return top
 
 
+def _without_language(arguments: Sequence[str]) -> list[str]:
+    """The arguments but for --lang, which `say` reads by itself."""
+    return [a for before, a in zip(("", *arguments), arguments, strict=False) if "--lang" not in (before, a) and not a.startswith("--lang=")]
+
+
+def _misspelt(word: str) -> bool:
+    """Whether it can only be meant as a command: a bare word that names no file."""
+    return word not in COMMANDS and re.fullmatch(r"[A-Za-z][A-Za-z_-]{0,40}", word) is not None and not os.path.exists(word)
+
+
+def _no_command(word: str) -> int:
+    import difflib
+
+    near = ", ".join(difflib.get_close_matches(word.lower(), COMMANDS, 2))
+    more = say(f"did you mean: {near}?", f"是不是想用：{near}？") if near else say("see ongpu --help", "请看 ongpu --help")
+    return complain(f"{word}: no such command or file; {more}", f"{word}：没有这个命令或文件；{more}")
+
+
 def run(argv: Sequence[str]) -> int:
     """Run one command; the exit code. The doctor is asked where no command is named."""
     if "_ARGCOMPLETE" in os.environ:  # the shell asks what could come next
@@ -71,10 +90,16 @@ def run(argv: Sequence[str]) -> int:
         argcomplete.autocomplete(parser())
     arguments = list(argv)
     named = next((a for a in arguments if a in COMMANDS), None)
-    if named and arguments[0].startswith("-"):  # `ongpu --lang zh rules`
+    others = _without_language(arguments)
+    general = len(others) == 1 and others[0] in ("-h", "--help", "--version")  # `ongpu --lang zh --help`
+    if general:
+        arguments = others
+    elif others and _misspelt(others[0]):
+        return _no_command(others[0])
+    elif named and arguments[0].startswith("-"):  # `ongpu --lang zh rules`
         arguments.remove(named)
         arguments.insert(0, named)
-    elif not arguments or (arguments[0] not in COMMANDS and arguments[0] not in ("-h", "--help", "--version")):
+    elif not arguments or arguments[0] not in COMMANDS:
         arguments.insert(0, "doctor")
     only = arguments[0] if arguments[0] in COMMANDS else None
     for stream in (sys.stdout, sys.stderr):

@@ -8,7 +8,8 @@ HOW_EN = """Put one line into the start file of your shell:
   ~/.bashrc                    eval "$(ongpu completion bash)"
   ~/.zshrc                     eval "$(ongpu completion zsh)"
   ~/.config/fish/config.fish   ongpu completion fish | source
-  $PROFILE (PowerShell)        ongpu completion powershell | Out-String | Invoke-Expression"""
+  $PROFILE (PowerShell)
+      ongpu completion powershell | Out-String | Invoke-Expression"""
 HOW_ZH = HOW_EN.replace("Put one line into the start file of your shell:", "把对应的一行写进 shell 的启动文件：")
 SHELLS = ("bash", "zsh", "fish", "powershell")
 

@@ -6,11 +6,12 @@ import traceback
 from collections.abc import Iterator
 
 from ongpu.engine import diagnose
+from ongpu.facts.code import Traceback
 from ongpu.facts.operands import Operands
 from ongpu.facts.system import Processes
 from ongpu.fronts.answer import language
 from ongpu.lazy import lazy, replace
-from ongpu.model import Evidence, Finding, Report, Severity, Verdict
+from ongpu.model import Evidence, Finding, Ref, Report, Severity, Verdict
 
 EXCEPTION, LIVE = "exception", "live objects"  # as the refs of a finding call them
 MAX_TEXT = 200_000  # characters of a traceback that are judged
@@ -109,9 +110,21 @@ def _about(report: Report) -> Report:
     def cites(finding: Finding) -> bool:
         return any(ref.source in (EXCEPTION, LIVE) for ref in finding.refs)
 
-    findings = tuple(f for f in report.findings if cites(f))
+    place = _own_line(report.fact(Traceback))
+
+    def placed(finding: Finding) -> Finding:
+        return replace(finding, refs=(place, *finding.refs)) if place and place not in finding.refs else finding
+
+    findings = tuple(placed(f) for f in report.findings if cites(f))
     verdict = Verdict.FOUND if any(f.weight > Severity.NOTE for f in findings) else Verdict.UNKNOWN
     return replace(report, findings=findings, hidden=tuple(f for f in report.hidden if cites(f)), unknown=(), unread=(), verdict=verdict)
+
+
+def _own_line(trace: Traceback | None) -> Ref | None:
+    """The innermost line of the user's own code, as "train.py:12"; None in a notebook's cell, whose file is a number."""
+    frame = (trace.own() or (None,))[-1] if trace else None
+    name = re.split(r"[/\\]", frame.file)[-1] if frame else ""
+    return Ref(name, frame.line, frame.code) if frame and re.fullmatch(r"(?!\d+\.py$)[^<>]{1,200}", name) else None
 
 
 def told(error: BaseException, lang: str | None = None) -> Diagnosis | str | None:

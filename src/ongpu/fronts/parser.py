@@ -63,6 +63,13 @@ class Parser(argparse.ArgumentParser):
         self._optionals.title = say("options", "选项")
         self.add_argument("-h", "--help", action="help", help=say("show this help and exit", "显示帮助并退出"))
 
+    def format_help(self) -> str:
+        """With the headings' colons in the reader's language."""
+        text = super().format_help()
+        for title in (group.title for group in self._action_groups):
+            text = text.replace(f"\n{title}:\n", f"\n{title}{say(':', '：')}\n")
+        return text
+
     def error(self, message: str) -> NoReturn:
         """Bad usage: the usage line, what is wrong, and where to read on."""
         self.print_usage()

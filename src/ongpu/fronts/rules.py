@@ -16,6 +16,18 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
 
 
+def _near(asked: str) -> list[str]:
+    """At most eight slugs that hold a word of it, else that are spelt nearly so."""
+    import difflib
+
+    slugs = [rule.slug for rule in all_rules()]
+    parts = [part for part in asked.lower().split("-") if len(part) > 3]
+    close = difflib.get_close_matches(asked.lower(), slugs, 3)
+    holding = [slug for slug in slugs if any(part in slug.split("-") or (len(part) > 4 and part in slug) for part in parts)]
+    holding.sort(key=lambda slug: -sum(part in slug for part in parts))
+    return list(dict.fromkeys([*close, *holding]))[:8]
+
+
 def run(options: argparse.Namespace) -> int:
     """List the rules, or show one."""
     lang = options.lang or language()
@@ -23,8 +35,10 @@ def run(options: argparse.Namespace) -> int:
     if options.slug:
         rules = tuple(rule for rule in rules if rule.slug == options.slug)
         if not rules:
-            near = ", ".join(r.slug for r in all_rules() if any(p in r.slug for p in options.slug.split("-") if len(p) > 3)) or "ongpu rules"
-            return complain(f"no rule {options.slug!r}; near: {near}", f"没有规则 {options.slug!r}；相近：{near}")
+            near = _near(options.slug)
+            if not near:
+                return complain(f"no rule {options.slug!r}; all of them: ongpu rules", f"没有规则 {options.slug!r}；全部规则：ongpu rules")
+            return complain(f"no rule {options.slug!r}; near: {', '.join(near)}", f"没有规则 {options.slug!r}；相近：{'、'.join(near)}")
     if options.format == "json":
         print(json.dumps([rule_page.as_dict(rule, lang) for rule in rules], ensure_ascii=False, indent=1))
     elif options.slug:

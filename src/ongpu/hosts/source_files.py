@@ -5,6 +5,7 @@ import fnmatch
 import io
 import json
 import os
+import stat
 import tempfile
 import tokenize
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,6 +15,7 @@ from pathlib import Path
 from ongpu.model import Edit, Evidence
 
 MAX_BYTES = 4 << 20  # of one file: longer ones are data, not programs
+TOO_LARGE = f"larger than {MAX_BYTES >> 20} MiB"
 SUFFIXES = (".py", ".pyw", ".ipynb")
 # Folders that hold other people's code or nothing to read; looked into only where they are named themselves.
 PASSED_BY = frozenset(
@@ -63,39 +65,69 @@ def read(path: Path) -> SourceFile:
     """One file. Where it cannot be read as a program, its evidence has no text and says why."""
     origin = path.as_posix()
     try:
-        if path.stat().st_size > MAX_BYTES:
-            return SourceFile(path, Evidence("python", "", origin, problem=f"larger than {MAX_BYTES >> 20} MiB"))
-        data = path.read_bytes()
+        about = path.stat()
+        if about.st_size > MAX_BYTES:
+            return _unread(path, TOO_LARGE)
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
     except OSError as error:
-        return SourceFile(path, Evidence("python", "", origin, problem=error.strerror or str(error)))
+        return _unread(path, error.strerror or str(error))
+    named = path.suffix.lower() in SUFFIXES or not stat.S_ISREG(about.st_mode)  # `ongpu lint <(git show HEAD:train.py)`
+    if not named and not (data.startswith(b"#!") and b"python" in data[:200].partition(b"\n")[0]):
+        return _unread(path, "not a Python file")
     return of_bytes(path, data)
+
+
+def _unread(path: Path, problem: str) -> SourceFile:
+    return SourceFile(path, Evidence("python", "", path.as_posix(), problem=problem))
 
 
 def of_bytes(path: Path, data: bytes) -> SourceFile:
     """A file of these bytes, decoded as Python itself would (a byte order mark, a coding line, else UTF-8)."""
     origin = path.as_posix()
+    if len(data) > MAX_BYTES:
+        return _unread(path, TOO_LARGE)
     try:
         encoding = "utf-8" if path.suffix == ".ipynb" else tokenize.detect_encoding(io.BytesIO(data).readline)[0]
         text = data.decode(encoding)
     except (SyntaxError, UnicodeDecodeError, LookupError) as error:
-        return SourceFile(path, Evidence("python", "", origin, problem=f"not readable as text: {error}"))
+        return _unread(path, f"not readable as text: {error}")
+    if path.suffix == ".ipynb" and not cells(text):
+        return _unread(path, "not a notebook that can be read")
     newline = "\r\n" if "\r\n" in text else "\n"
     return SourceFile(path, Evidence("python", text.replace("\r\n", "\n").replace("\r", "\n"), origin), encoding, newline)
 
 
+def cells(text: str) -> dict[int, str] | None:
+    """The sources of a notebook's cells by number, from 1; None where the text is no notebook. {0: ""} stands for a notebook without cells."""
+    try:
+        notebook = json.loads(text)
+        found = {number: _words(cell["source"]) for number, cell in enumerate(notebook["cells"], start=1)}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return found or {0: ""}
+
+
+def _words(source: object) -> str:
+    return "".join(map(str, source)) if isinstance(source, list) else str(source)
+
+
+def made(edits: Iterable[Edit]) -> list[Edit]:
+    """The edits of one text that are made together, in order: of two that overlap, the one further down is left for the next round."""
+    kept: list[Edit] = []
+    for edit in sorted(set(edits), key=lambda e: (e.line, e.column, e.end_line, e.end_column, e.text)):
+        if not kept or (edit.line, edit.column) >= (kept[-1].end_line, kept[-1].end_column):
+            kept.append(edit)
+    return kept
+
+
 def edited(text: str, edits: Iterable[Edit]) -> str:
-    """The text with the edits made, the last first; of two that overlap the one further down is left out (the next round finds it)."""
-    lines = text.split("\n")
+    """The text with the edits made, the last first."""
     starts = [0]
-    for line in lines:
+    for line in text.split("\n"):
         starts.append(starts[-1] + len(line) + 1)
-    spans = sorted({(starts[e.line - 1] + e.column, starts[e.end_line - 1] + e.end_column, e.text) for e in edits})
-    kept: list[tuple[int, int, str]] = []
-    for span in spans:
-        if not kept or span[0] >= kept[-1][1]:
-            kept.append(span)
-    for start, end, new in reversed(kept):
-        text = text[:start] + new + text[end:]
+    for e in reversed(made(edits)):
+        text = text[: starts[e.line - 1] + e.column] + e.text + text[starts[e.end_line - 1] + e.end_column :]
     return text
 
 
@@ -127,7 +159,22 @@ def repaired(file: SourceFile, edits: Sequence[Edit]) -> str | None:
         if new != source:
             changed = True
             cell["source"] = new.splitlines(keepends=True) if isinstance(cell["source"], list) else new
-    return json.dumps(notebook, ensure_ascii=False, indent=1) + "\n" if changed else None
+    return _in_style(notebook, text) if changed else None
+
+
+def _in_style(notebook: object, before: str) -> str:
+    """The notebook as JSON, written as the file was: its indent, separators, escapes and last line end."""
+    body = before.rstrip()
+    original = json.loads(before)
+    for ascii_only in (False, True):
+        for indent in (1, 2, 4, None, "\t"):
+            for separators in ((",", ": "), (", ", ": "), (",", ":")):
+                if json.dumps(original, ensure_ascii=ascii_only, indent=indent, separators=separators) == body:
+                    style = json.JSONEncoder(ensure_ascii=ascii_only, indent=indent, separators=separators)
+                    return style.encode(notebook) + before[len(body) :]
+    second = body.split("\n")[1:2]  # of no one style: its first indent, at least
+    spaces = len(second[0]) - len(second[0].lstrip(" ")) if second else None
+    return json.dumps(notebook, ensure_ascii=False, indent=spaces) + before[len(body) :]
 
 
 def write(file: SourceFile, text: str) -> None:

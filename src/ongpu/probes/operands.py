@@ -24,7 +24,7 @@ MAX_OPERANDS = 200
 MAX_LOCALS = 500  # names of one frame
 _NAMES = re.compile(r"[A-Za-z_]\w{0,80}(?:\.[A-Za-z_]\w{0,80}|\[\d{1,6}\]|\['[^'\n]{1,80}'\]|\[\"[^\"\n]{1,80}\"\]){0,6}")
 _STEP = re.compile(r"\.(\w{1,81})|\[(\d{1,6})\]|\['([^'\n]{0,80})'\]|\[\"([^\"\n]{0,80})\"\]")
-_LIBRARY = ("site-packages/", "dist-packages/", "/lib/python", "<frozen")
+_LIBRARY = ("site-packages/", "dist-packages/", "/lib/python", "<frozen", "ongpu/probes/")
 _MISSING = object()
 
 

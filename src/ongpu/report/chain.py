@@ -34,13 +34,36 @@ def chain(report: Report, lang: str = "en") -> list[Link]:
         elif any(o.verdict is Verdict.CRASHED or (o.verdict is Verdict.UNKNOWN and o.asked) for o in outcomes):
             mark = "unknown"
         elif any(o.verdict in (Verdict.CLEAR, Verdict.FOUND) for o in outcomes):
-            mark = "ok"
+            mark = _fine(report, layer)
         else:
             mark = "unasked"
         if layer is not Layer.CODE or mark not in ("unasked", "ok"):
             words = _words(report, layer, lang)
             links.append(Link(layer, mark if words or mark != "ok" else "unasked", words))
     return links
+
+
+def _fine(report: Report, layer: Layer) -> str:
+    """The mark of a layer without a fault: "ok" only where something works, not where there is nothing or it does not answer."""
+    if layer is Layer.HARDWARE:
+        gpus, pci = report.fact(Gpus), report.fact(Pci)
+        return "unasked" if pci and pci.complete and not pci.nvidia() and not (gpus and gpus.gpus) else "ok"
+    if layer is Layer.DRIVER:
+        return "unknown" if _silent(report.fact(Driver)) else "ok"
+    if layer is Layer.FRAMEWORK:
+        return "unasked" if _none_installed(report) else "ok"
+    return "ok"
+
+
+def _silent(driver: Driver | None) -> bool:
+    """Whether the driver was asked and did not work."""
+    return bool(driver and not driver.smi_works and (driver.smi_works is False or driver.nvml not in (None, "ok")))
+
+
+def _none_installed(report: Report) -> bool:
+    packages = report.fact(Packages)
+    found = any(fact and fact.version for fact in map(report.fact, (Torch, TensorFlow, Jax, OnnxRuntime)))
+    return bool(packages and packages.complete and not found)
 
 
 def _words(report: Report, layer: Layer, lang: str) -> str:
@@ -52,7 +75,8 @@ def _words(report: Report, layer: Layer, lang: str) -> str:
         driver = report.fact(Driver)
         if driver and (driver.version or driver.module):
             cuda = bracketed(f"CUDA {driver.cuda}", "zh" if zh else "en") if driver.cuda else ""
-            parts.append((driver.version or driver.module or "") + cuda)
+            failing = bracketed("未工作" if zh else "not working", "zh" if zh else "en") if _silent(driver) else ""
+            parts.append((driver.version or driver.module or "") + cuda + failing)
     elif layer is Layer.LIBRARIES:
         loader, toolkit = report.fact(Loader), report.fact(Toolkit)
         if loader and loader.loaded:

@@ -32,7 +32,8 @@ own innermost line (not in site-packages, not ours). Sizes are bytes, lists are 
                     "crashed" the dry run itself failed
     error           null | {"type": "torch.OutOfMemoryError", "message": as CUDA says it, "traceback": text as Python prints it
                     (without our frames), "place", "kind": "script" | "oom" | "device" (mixed, or numpy) | "cuda" (device-side
-                    assert, fork, ordinal) | "unsupported" | "internal", "exit": code when the script called sys.exit, else null}
+                    assert, fork, ordinal) | "unsupported" | "internal", "exit": code when the script called sys.exit, else null,
+                    "operands": of kind "device": what `ongpu.probes.operands` tells of the failing lines, else null}
     stopped_by      null | "steps" | "batches" | "seconds" | "cpu-only"
     torch, python, platform, script, mode, seconds (wall), started_seconds (set-up)
     card            as in the spec, defaults filled in
@@ -93,5 +94,7 @@ own innermost line (not in site-packages, not ours). Sizes are bytes, lists are 
                      [{"op", "place", "shape", "dtype", "device", "group", "count"}], "steps", "stopped_by", "loaders",
                      "devices": all used}]
     mismatches      [{"index": n-th collective, "ranks": {rank: {"op", "shape", "dtype", "place"} | null}}]   the first difference
+    unreached       [{"file", "name", "line", "end"}]   functions of the script (not of a module) that were never entered
+    sources         [path]                              the user's own files that ran, the script first
     files           [{"path", "what": "save" | "write", "redirected": path | null, "refused": bool}]
 """

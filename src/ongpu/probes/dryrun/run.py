@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import gc
+import importlib
 import io
 import json
 import os
@@ -59,6 +60,8 @@ def run(spec: Dict[str, Any], arguments: List[str]) -> int:
         if world.spec.get("rank_of") is not None:
             found["collectives"] = [dict(call, place=told(call["place"])) for call in world.collectives]
         found["savings"] = parts.savings.rows
+        found["unreached"] = parts.reached.missed()
+        found["sources"] = sources(world, arguments)
         if parts.finder is not None:
             found["batch"] = parts.finder.answer()
             if parts.frozen is not None and error is not None and error["kind"] != "oom" and found["batch"]["largest"] is None:
@@ -126,12 +129,22 @@ def execute(parts: Any, arguments: List[str]) -> Tuple[str, Optional[Dict[str, A
 def script(parts: Any, name: str) -> None:
     """Run a file as __main__, as `python FILE` does. The module is kept: what it holds is looked at afterwards."""
     with io.open_code(os.path.abspath(name)) as stream:
-        code = compile(stream.read(), name, "exec")
+        code = parts.reached.compile(stream.read(), name)
     main = types.ModuleType("__main__")
     main.__dict__.update(__file__=name, __builtins__=builtins, __spec__=None, __cached__=None)
     parts.kept.extend([sys.modules.get("__main__"), main])
     sys.modules["__main__"] = main
     exec(code, main.__dict__)  # noqa: S102 - it is what the user asked for
+
+
+def sources(world: World, arguments: List[str]) -> List[str]:
+    """The files of the user's own that were run or imported, the script first."""
+    files = [] if arguments[0] == "-m" else [os.path.abspath(arguments[0])]
+    for module in list(sys.modules.values()):
+        name = getattr(module, "__file__", None)
+        if isinstance(name, str) and name.endswith(".py") and world.where.users(name) and os.path.abspath(name) not in files:
+            files.append(os.path.abspath(name))
+    return files[:100]
 
 
 def watchdog(world: World) -> None:
@@ -196,8 +209,21 @@ def told_error(world: World, problem: BaseException, kind: str) -> Dict[str, Any
         world.row("forked", place, place=place, what="cuda")
     return {
         "type": name, "message": str(problem)[:4000], "traceback": world.where.printed(problem),
-        "place": told(place), "kind": kind, "exit": None,
+        "place": told(place), "kind": kind, "exit": None, "operands": operands(problem) if kind == "device" else None,
     }  # fmt: skip
+
+
+def operands(problem: BaseException) -> Optional[str]:
+    """Where the tensors and modules of the failing lines sit, as `ongpu.probes.operands` tells it; None where that fails."""
+    package = types.ModuleType("_ongpu_probes")
+    package.__path__ = [os.path.dirname(OURS.rstrip(os.sep))]
+    sys.modules[package.__name__] = package
+    try:
+        head, _, rows = importlib.import_module("_ongpu_probes.operands").describe(problem.__traceback__).partition("\n")
+        frames = json.loads(head)["frames"]  # the PyTorch here, without CUDA, says nothing of the script
+        return "%s\n%s" % (json.dumps({"what": "failure", "frames": frames}), rows)
+    except Exception:
+        return None
 
 
 def in_worker(world: World, text: str) -> Optional[Place]:
