@@ -37,7 +37,7 @@ def _tell(text: str, stream: Any) -> None:
     """Print our own words, whatever the terminal can show."""
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(errors="replace")
-    print(text, file=stream)  # noqa: T201
+    print(text, file=stream)
 
 
 def _main_module(path: str) -> types.ModuleType:

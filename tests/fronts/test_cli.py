@@ -8,6 +8,8 @@ import pytest
 from fronts_run import ongpu
 
 from ongpu.fronts.answer import terminal
+from ongpu.fronts.cli import COMMANDS
+from ongpu.fronts.doctor import _reason
 
 MISMATCH = "Failed to initialize NVML: Driver/library version mismatch"
 
@@ -119,3 +121,70 @@ def test_bad_usage_is_told_in_the_readers_language(arguments: list[str]) -> None
 def test_the_terminal_is_as_wide_as_the_standard_library_says(told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", told)
     assert terminal() == shutil.get_terminal_size((80, 24)).columns
+
+
+@pytest.mark.parametrize("arguments", [("--lang", "zh", "--help"), ("--help", "--lang", "zh"), ("-h", "--lang=zh"), ("--lang=zh", "-h")])
+def test_the_general_help_in_the_language_asked_for(arguments: tuple[str, ...]) -> None:
+    done = ongpu(*arguments)
+    assert done.returncode == 0
+    assert all(command in done.stdout for command in COMMANDS)
+    assert "\n命令：\n" in done.stdout
+    assert not [line for line in done.stdout.splitlines() if line.endswith(":")]
+
+
+def test_the_help_of_a_command_after_the_language() -> None:
+    assert ongpu("--lang", "zh", "lint", "--help").stdout.startswith("用法：ongpu lint")
+    assert ongpu("--lang", "en", "--version").stdout == ongpu("--version").stdout
+
+
+@pytest.mark.parametrize("arguments", [("lnt",), ("--lang", "en", "lnt"), ("lnt", "train.py")])
+def test_a_misspelt_command(arguments: tuple[str, ...]) -> None:
+    done = ongpu(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "ongpu: lnt: no such command or file; did you mean: lint?\n"
+    assert "没有这个命令或文件；是不是想用：lint？" in ongpu(*arguments, "--lang", "zh").stderr or "en" in arguments
+
+
+def test_a_word_that_is_no_command_at_all() -> None:
+    assert ongpu("qqq").stderr == "ongpu: qqq: no such command or file; see ongpu --help\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "english", "chinese"),
+    [
+        ("gone.tgz", None, "no such file", "没有这个文件"),
+        ("train.py", "import torch\n", "not a snapshot of ongpu", "不是 ongpu 的快照"),
+    ],
+)
+def test_what_is_no_snapshot(name: str, content: str | None, english: str, chinese: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    if content is not None:
+        path.write_text(content)
+    for lang, words in (("en", english), ("zh", chinese)):
+        done = ongpu("doctor", str(path), "--lang", lang)
+        assert done.returncode == 2
+        assert words in done.stderr
+        assert "Errno" not in done.stderr
+        assert ("archive" in done.stderr) is False
+
+
+@pytest.mark.parametrize(
+    ("words", "chinese"),
+    [
+        ("snapshot of schema 9; this ongpu reads 1: update ongpu", "快照格式版本为 9，本 ongpu 只能读 1：请升级 ongpu"),
+        ("damaged snapshot: KeyError: 'kind'", "快照已损坏：KeyError: 'kind'"),
+        ("more than 5000 files: not a snapshot", "文件超过 5000 个：不是快照"),
+        ("more than 256 MiB unpacked: not read", "解压后超过 256 MiB：未读取"),
+    ],
+)
+def test_why_a_snapshot_is_not_read_in_chinese(words: str, chinese: str) -> None:
+    assert _reason(ValueError(words)) == (words, chinese)
+
+
+def test_rules_near_a_short_word_and_near_nothing() -> None:
+    assert "oom-other-process" in ongpu("rules", "oom").stderr
+    assert ongpu("rules", "nosuch").stderr == "ongpu: no rule 'nosuch'; all of them: ongpu rules\n"
+
+
+def test_the_help_of_completion_is_80_columns_wide() -> None:
+    assert max(map(len, ongpu("completion", "--help", COLUMNS="80").stdout.splitlines())) <= 80

@@ -8,6 +8,8 @@ import pytest
 from fronts_run import ongpu
 from parts.dryruns import answer, error, full
 
+from ongpu.report.layout import width_of
+
 # A python that writes a prepared answer in place of running the child; everything else it leaves to the real one.
 PYTHON = """#!{python}
 import json, os, sys
@@ -89,6 +91,7 @@ def test_what_could_not_be_followed_is_no_all_clear(python: Path) -> None:
     [
         (("--gpu", "A100"), '"A100 40GB", "A100 80GB"'),
         (("--gpu", "MI300X"), "no such card is known"),
+        (("--gpu", "RTX 4095"), '"GeForce RTX 4090"'),
         (("--gpu-memory", "much"), "not a size"),
     ],
 )
@@ -97,6 +100,105 @@ def test_a_wrong_card(python: Path, arguments: tuple[str, ...], words: str) -> N
     assert done.returncode == 2
     assert words in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [(("--steps", "x"), "x: a whole number from 1 on"), (("--steps", "0"), "from 1 on"), ((), "required: SCRIPT\n")],
+)
+def test_wrong_usage(arguments: tuple[str, ...], words: str) -> None:
+    done = ongpu("dryrun", *arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "_count" not in done.stderr
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_help_fits_the_terminal(lang: str) -> None:
+    told = ongpu("dryrun", "--help", "--lang", lang).stdout
+    assert max(map(width_of, told.splitlines())) <= 80
+
+
+VALIDATES = """
+import torch
+from torch import nn
+
+
+def validate(model, loader):
+    total = 0
+    for x, y in loader:
+        total += nn.functional.mse_loss(model(x.cuda()), y.cuda())
+    return total
+
+
+model = nn.Linear(4, 4).cuda()
+rows = torch.utils.data.TensorDataset(torch.randn(64, 4), torch.randn(64, 4))
+print(validate(model, torch.utils.data.DataLoader(rows, 8)))
+"""
+
+
+def missed(python: Path, text: str) -> None:
+    script = python.parent / "train.py"
+    script.write_text(text)
+    part = {"file": str(script), "name": "validate", "line": 6, "end": 10}
+    (python.parent / "answer.json").write_text(json.dumps(answer(unreached=[part], sources=[str(script)], script=str(script))))
+
+
+@pytest.mark.parametrize(
+    ("lang", "words", "calm"), [("en", "validate (line 6)", "All that could"), ("zh", "validate（第 6 行）", "凡能判断")]
+)
+def test_what_was_not_reached_is_told_and_gets_no_all_clear(python: Path, lang: str, words: str, calm: str) -> None:
+    missed(python, VALIDATES.replace("total +=", "total = "))
+    done = ongpu("dryrun", "--python", str(python), "--lang", lang, str(python.parent / "train.py"))
+    assert done.returncode == 0, done.stdout
+    assert words in done.stdout
+    assert calm not in done.stdout
+
+
+def test_of_what_was_not_reached_the_source_tells(python: Path) -> None:
+    missed(python, VALIDATES)
+    done = ongpu("dryrun", "--python", str(python), str(python.parent / "train.py"))
+    assert done.returncode == 1
+    assert "oom-graph-retained" in done.stdout
+
+
+NET = """import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(16, 4)
+        self.scale = torch.ones(16)
+
+    def forward(self, x):
+        return self.fc(x * self.scale)
+"""
+
+
+def test_the_module_that_the_script_imports_names_the_tensor(python: Path) -> None:
+    script, model = python.parent / "train.py", python.parent / "model.py"
+    model.write_text(NET)
+    script.write_text("import torch\nfrom model import Net\n\nnet = Net().cuda()\nprint(net(torch.randn(8, 16).cuda()))\n")
+    place = {"file": str(model), "line": 12, "function": "forward", "text": "return self.fc(x * self.scale)"}
+    message = "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!"
+    files = {"script": str(script), "sources": [str(script), str(model)]}
+    (python.parent / "answer.json").write_text(json.dumps(answer(outcome="error", error=error("device", message, place=place), **files)))
+    done = ongpu("dryrun", "--python", str(python), str(script))
+    assert done.returncode == 1
+    assert "self.scale is a plain attribute" in done.stdout
+    assert done.stdout.count("tensor-created-on-cpu") == 1
+
+
+@pytest.mark.parametrize(("lang", "words"), [("en", "the script wants arguments: --data"), ("zh", "脚本需要参数：--data")])
+def test_missing_arguments_of_the_script(python: Path, lang: str, words: str) -> None:
+    lacks = error("arguments", "--data", "SystemExit")
+    (python.parent / "answer.json").write_text(json.dumps(answer(outcome="error", error=lacks, steps=0)))
+    done = ongpu("dryrun", "--python", str(python), "--lang", lang, str(python.parent / "train.py"))
+    assert done.returncode == 3
+    assert words in done.stdout
+    assert "not-gpu-related" not in done.stdout
 
 
 def test_a_script_that_is_not_there(python: Path) -> None:

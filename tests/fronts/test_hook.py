@@ -115,3 +115,27 @@ def test_an_old_python_runs_the_script_and_says_so(tmp_path: Path) -> None:
     assert "needs Python 3.11 or newer" in run.stderr.splitlines()[0]
     assert run.stderr.count("OutOfMemoryError: CUDA out of memory") == 1
     assert "oom-other-process" not in run.stderr
+
+
+@pytest.mark.parametrize(("arguments", "code"), [([], 2), (["--help"], 0), (["none.py"], 2)])
+def test_its_own_words_in_chinese(arguments: list[str], code: int, tmp_path: Path) -> None:
+    hooked = python(*arguments, cwd=tmp_path, hook=True, LC_ALL="zh_CN.UTF-8", PYTHONUTF8="1")
+    assert hooked.returncode == code
+    shown = hooked.stdout + hooked.stderr
+    assert ("没有这个文件" if arguments == ["none.py"] else "示例：python -m ongpu.hook train.py") in shown
+    assert "no such" not in shown
+    assert "usage:" not in shown
+
+
+def test_the_help_explains_and_gives_an_example(tmp_path: Path) -> None:
+    hooked = python("--help", cwd=tmp_path, hook=True)
+    assert "example: python -m ongpu.hook train.py" in hooked.stdout
+    assert hooked.stderr == ""
+
+
+def test_the_users_own_line_is_the_first_evidence(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(OOM)
+    shown = python("train.py", cwd=tmp_path, hook=True).stderr
+    seen = next(line for line in shown.splitlines() if line.strip().startswith("seen"))
+    assert seen.split()[1] == "train.py:3"
+    assert "raise OutOfMemoryError" in seen

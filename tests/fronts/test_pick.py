@@ -29,3 +29,10 @@ def test_driver_in_chinese() -> None:
     done = ongpu("pick", "driver", "--gpu", "GTX 1080", "--distribution", "ubuntu", "--lang", "zh")
     assert "驱动分支 580" in done.stdout
     assert "ubuntu-drivers install nvidia:580" in done.stdout
+
+
+@pytest.mark.parametrize("driver", ["525.60", "470"])
+def test_only_one_build_is_what_plain_pip_brings(driver: str) -> None:
+    done = ongpu("pick", "torch", "--gpu", "RTX 3090", "--driver", driver, "--python", "3.11", "--all")
+    assert done.stdout.count("plain `pip install`") == 1
+    assert "plain `pip install`" in next(line for line in done.stdout.splitlines() if line.startswith("    torch"))

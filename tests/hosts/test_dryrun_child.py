@@ -104,6 +104,18 @@ class TestEvidence:
         assert [item.kind for item in other] == ["dryrun", "pasted"]
 
 
+    def test_the_program_is_followed_from_the_script_on_and_the_operands_are_told(self, tmp_path: Path) -> None:
+        script, model = tmp_path / "train.py", tmp_path / "model.py"
+        script.write_text("import model\n")
+        model.write_text("x = 1\n")
+        told = error("device", "on the same device", place={**CALL, "file": str(model)})
+        told["operands"] = '{"what": "failure", "frames": []}'
+        told_by = json.dumps(answer(outcome="error", error=told, script=str(script), sources=[str(script), str(model)]))
+        found = dryrun.evidence(told_by, str(tmp_path))
+        assert [(item.kind, item.origin) for item in found][2:] == [("objects", "dry run"), ("python", "train.py")]
+        assert [item.origin for item in dryrun.program(found)] == ["train.py", "model.py"]
+
+
 class TestTorch:
     def folder(self, tmp_path: Path, version: str) -> dict[str, str]:
         info = tmp_path / f"torch-{version}.dist-info"

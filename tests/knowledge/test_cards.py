@@ -82,3 +82,9 @@ def test_every_row_is_a_model_with_less_than_its_nominal_memory() -> None:
         nominal = by_name[name].memory_gib
         assert nominal is not None
         assert 0.88 * nominal < int(mib) / 1024 < 1.01 * nominal, name
+
+
+@pytest.mark.parametrize(("name", "wanted"), [("RTX 4095", "GeForce RTX 4090"), ("a10g ", "A10G")])
+def test_names_that_are_written_alike(name: str, wanted: str) -> None:
+    assert wanted in cards.near(name)
+    assert len(cards.near("no card at all")) == 3

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from parts.dryruns import CALL, GIB, LOSS, MIB, STEP, answer, error, full, memory
 
 from ongpu.facts.dryrun import DryRun
+from ongpu.facts.dryrun_parts import size
 from ongpu.model import Evidence
 from ongpu.report import as_dryrun
-from ongpu.report.dryrun_words import NOTES, note, work
+from ongpu.report.dryrun_words import NOTES, note, reason, work
 from ongpu.report.layout import width_of
 from ongpu.sources.dryrun import read
 
@@ -68,6 +69,45 @@ def test_a_run_that_was_cut_tells_no_card() -> None:
     assert "NO:" in as_dryrun.text(run(**full("forward", activation=20 * GIB)), "en")
     early = run(outcome="error", error=error("script", "x", "KeyError"), steps=0, backwards=0)
     assert "fits " not in as_dryrun.text(early, "en")
+
+
+def test_one_is_no_plural() -> None:
+    told = " ".join(as_dryrun.text(run(steps=1, batches=1), "en").split())
+    assert "1 optimizer step, 1 batch of 32" in told
+    assert "10.0 M parameters" in told
+
+
+@pytest.mark.parametrize(("steps", "words"), [(4, "IT FAILS in step 1; followed further"), (0, "IT FAILS in step 1: the card is full")])
+def test_the_step_at_which_the_card_was_full(steps: int, words: str) -> None:
+    changes = full("forward", activation=20 * GIB)
+    changes["memory"]["oom"] = {"step": 0, "asked": GIB}
+    assert words in " ".join(as_dryrun.text(run(**{**changes, "steps": steps}), "en").split())
+
+
+def test_windows_make_the_batch_of_the_script() -> None:
+    batch = {"as_run": 512, "largest": 118, "verified": True, "accumulate": 8}
+    assert "8 windows of 64 rows" in as_dryrun.text(run(batch=batch), "en")
+    uneven = {"as_run": 509, "largest": 118, "verified": True, "accumulate": 5}
+    assert "5 windows of 101 rows" in as_dryrun.text(run(batch=uneven), "en")
+
+
+def test_a_saving_that_could_not_be_computed_says_why() -> None:
+    rows = [{"change": "checkpointing", "applies": False, "failed": "no repeated blocks were found in the model"}]
+    assert "not computed" in as_dryrun.text(run(savings=rows), "en")
+    assert "没有找到重复的模块" in as_dryrun.text(run(savings=rows), "zh")
+
+
+def test_few_bytes_are_bytes() -> None:
+    assert (size(64), size(2048), size(3 << 30)) == ("64 bytes", "2 KiB", "3.00 GiB")
+
+
+NO_MODEL = "no model was run: nothing was computed on the GPU, and nothing heavy on the CPU"
+
+
+@pytest.mark.parametrize("why", ["it stops with SystemExit", NO_MODEL])
+def test_reasons_in_chinese(why: str) -> None:
+    assert reason(f"whether it runs and fits: {why}", "en") == f"whether it runs and fits: {why}"
+    assert not re.search("[a-z]{3}", reason(f"whether it runs and fits: {why}", "zh").replace("SystemExit", ""))
 
 
 def test_a_model_that_is_moved_once_is_not_told_per_step() -> None:

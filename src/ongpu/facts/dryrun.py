@@ -118,6 +118,8 @@ class DryRun(Fact):
             what = f"{stops.op}: {stops.why}" if stops else error.short if error else "what the script does"
             place = stops.place if stops else error.place if error else None
             return f"{what}{f' ({place})' if place else ''}"
+        if error and error.kind == "arguments":
+            return f"the script wants arguments: {error.short}"
         if error and self._reads_back:
             return f"the script reads back what it saved, of which the dry run kept no data: {error.short}"
         if error and self.own_error:

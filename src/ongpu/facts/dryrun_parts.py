@@ -43,7 +43,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Where the script ended. kind: script, oom, device (two devices met), cuda (assert, fork, ordinal), unsupported, internal."""
+    """Where the script ended. kind: script, oom, device (two devices met), cuda (assert, fork, ordinal), unsupported, internal,
+    arguments (the script wants some)."""
 
     type: str = ""
     message: str = ""
@@ -339,9 +340,10 @@ class LargestBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saving:
-    """What a change would save, computed. saved: bytes of reserved memory."""
+    """What a change would save, computed. saved: bytes of reserved memory. failed: why it could not be computed."""
 
     change: str = ""
+    failed: str | None = None
     peak_allocated: int | None = None
     peak_reserved: int | None = None
     saved: int | None = None

@@ -59,13 +59,15 @@ def cause(found: Mismatch, operands: Operands | None) -> tuple[str, Certainty]:
     if operands is None or odd is None:
         return slug, certainty
     first = odd[0][0]
+    if first.role == "module" and first.module.endswith("Loss"):  # its class weights, a buffer
+        return "tensor-created-on-cpu", Certainty.CERTAIN
     if first.role == "module":
         return ("module-not-registered" if first.listed else "model-not-moved"), Certainty.CERTAIN
     if first.role == "attribute":
         return ("model-not-moved" if first.registered else "tensor-created-on-cpu"), Certainty.CERTAIN
     if first.role == "argument" or _given(first, operands):
         return "input-not-moved", Certainty.LIKELY
-    if operands.functions[first.frame] == "forward":
+    if operands.functions[first.frame] in ("forward", "training_step", "validation_step"):
         return "tensor-created-on-cpu", Certainty.LIKELY
     return slug, certainty
 

@@ -114,8 +114,11 @@ class Tensor(Value):
         self.scaled = scaled
         self.backwards = backwards
 
-    def line(self, most: int = 200, gradients: bool = False) -> "Iterator[Tensor]":
-        """Itself and the tensors that it was computed from; gradients: only those that a backward pass from it may reach."""
+    def line(self, most: int = 200, gradients: bool = False, unmoved: bool = False) -> "Iterator[Tensor]":
+        """Itself and the tensors that it was computed from.
+
+        gradients: only those that a backward pass from it may reach. unmoved: only those that nothing moved on the way.
+        """
         todo: list[Value] = [self]
         seen: set[int] = set()
         while todo and len(seen) < most:
@@ -127,7 +130,7 @@ class Tensor(Value):
                 if gradients and value.graph is False:
                     continue
                 yield value
-                todo += value.parents
+                todo += () if unmoved and value.placed else value.parents
             elif isinstance(value, Items):
                 todo += value.items
 

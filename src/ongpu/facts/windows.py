@@ -64,7 +64,14 @@ def nested(script: Script) -> Iterator[Window]:
         inner = (b for b in backwards if b.loop is not None and b.loop is not outer and outer in b.at.loops and b.before(step))
         mine = tuple(b for b in inner if b.loop not in step.at.loops)
         if mine and mine[0].loop is not None and not any(mine[0].loop in z.at.loops for z in script.calls(".zero_grad")):
-            yield Window(mine[0].loop, step, mine, "?", False)
+            yield Window(mine[0].loop, step, mine, _divisor(mine[0].loop), False)
+
+
+def _divisor(loop: Loop) -> str:
+    """What a loss is divided by in the loop, as the source writes it; N where nothing is."""
+    parts = [n for n in ast.walk(loop.node) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)]
+    parts += [n for n in ast.walk(loop.node) if isinstance(n, ast.AugAssign) and isinstance(n.op, ast.Div)]  # type: ignore[misc]
+    return next((ast.unparse(n.right if isinstance(n, ast.BinOp) else n.value) for n in parts), "N")
 
 
 def _scaler(event: Event) -> bool:

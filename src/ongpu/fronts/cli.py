@@ -61,6 +61,7 @@ def parser(only: str | None = None) -> Parser:
         command = commands.add_parser(name, help=say(english, chinese), description=told)
         if only in (None, name):
             import_module(f"ongpu.fronts.{name}").add(command)
+            command.set_defaults(asked=command)
     return top
 
 
@@ -106,7 +107,10 @@ def run(argv: Sequence[str]) -> int:
         if hasattr(stream, "reconfigure"):
             with contextlib.suppress(ValueError, OSError):
                 stream.reconfigure(encoding="utf-8", errors="replace")
-    options = parser(only).parse_args(arguments)
+    top = parser(only)
+    options, unknown = top.parse_known_args(arguments)
+    if unknown:  # the command's own usage is shown, where one was named
+        (options.asked if argv and only in argv else top).error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
         code = int(options.run(options))
         print(end="", flush=True)

@@ -11,7 +11,6 @@ from ongpu.hosts.interpreter import choose, machine
 from ongpu.hosts.live import gather
 from ongpu.model import Evidence, Verdict
 
-
 # the sentences of hosts/recorded.py, in Chinese
 _CHINESE = (
     (r"snapshot of schema (.{1,40}?); this ongpu reads (\d{1,4}): update ongpu", r"快照格式版本为 \1，本 ongpu 只能读 \2：请升级 ongpu"),

@@ -6,24 +6,48 @@ import fnmatch
 import os
 import sys
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TextIO, get_args
 
-from ongpu import __version__
+from ongpu import __version__, ignored
 from ongpu.engine import all_rules, diagnose
 from ongpu.facts.program import Program
+from ongpu.fronts import repairs
 from ongpu.fronts.answer import EXIT, add_format, add_language, columns, complain, language, say
 from ongpu.hosts import source_files
 from ongpu.hosts.source_files import SourceFile
-from ongpu.model import Evidence, Finding, Report, Rule, Severity, Verdict
+from ongpu.ignored import Idle
+from ongpu.model import Evidence, Finding, Report, Rule, Severity, Unread, Verdict
+from ongpu.report import words
+from ongpu.report.as_lint import listed
 from ongpu.sources import python_source
 from ongpu.sources.python.project import Project
 from ongpu.sources.python.text import concerns
 
 FORMATS = ("text", "json", "sarif", "github")
-ROUNDS = 8  # a repair may make another one possible
+EPILOG_EN = """a comment answers for its line or, alone on a line, for the next:
+  print(loss.item())  # ongpu: ignore[sync-in-hot-loop] a short run
+
+settings, in pyproject.toml:
+  [tool.ongpu.lint]
+  ignore = ["no-mixed-precision"]        also: select
+  exclude = ["third_party", "*_pb2.py"]
+  per-file-ignores = { "tests/*" = ["sync-in-hot-loop"] }
+
+exit codes: 0 nothing but notes, 1 an error or warning, 2 bad usage,
+3 a file could not be read"""
+EPILOG_ZH = """注释为所在行作出说明；单独成行时针对下一行：
+  print(loss.item())  # ongpu: ignore[sync-in-hot-loop] 短时运行
+
+设置写在 pyproject.toml 里：
+  [tool.ongpu.lint]
+  ignore = ["no-mixed-precision"]        另有：select
+  exclude = ["third_party", "*_pb2.py"]
+  per-file-ignores = { "tests/*" = ["sync-in-hot-loop"] }
+
+退出码：0 只有说明，1 有错误或警告，2 用法错误，3 有文件未能读取"""
 
 
 class BadConfig(ValueError):
@@ -64,6 +88,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_format(parser, FORMATS)
     add_language(parser)
     parser.add_argument("--all", action="store_true", help=say("show also notes, and the reasons", "同时显示说明与原因"))
+    parser.epilog = say(EPILOG_EN, EPILOG_ZH)
     parser.set_defaults(run=run)
 
 
@@ -82,9 +107,11 @@ def run(options: argparse.Namespace) -> int:
         choice = _choice(options, paths, {rule.slug for rule in rules})
     except BadConfig as error:
         return complain(error.english, error.chinese)
-    if options.paths == ["-"]:
-        text = sys.stdin.buffer.read(source_files.MAX_BYTES + 1) if sys.stdin else b""
-        files = [source_files.of_bytes(Path("stdin.py"), text)]
+    piped = options.paths == ["-"]
+    data = sys.stdin.buffer.read(source_files.MAX_BYTES + 1) if piped and sys.stdin else b""
+    if piped:
+        notebook = data.lstrip().startswith(b"{") and b'"cells"' in data
+        files = [source_files.of_bytes(Path("stdin.ipynb" if notebook else "stdin.py"), data)]
     else:
         for path in paths:
             if not path.exists():
@@ -93,26 +120,43 @@ def run(options: argparse.Namespace) -> int:
     if not files:
         return complain("no Python file or notebook there", "这里没有 Python 文件或 notebook")
     judge = _Judge(rules, files, choice)
-    report = _merged([judge(file.evidence) for file in files], " ".join(options.paths) or ".")
+    report, idle = _judged(judge, files, " ".join(options.paths) or ".")
     if options.fix or options.diff:
-        changes = _repairs(files, report, judge)
+        changes = repairs.repairs(files, listed(report, options.all), lambda item: listed(judge(item), options.all))
         if options.diff:
-            print("".join(_diff(file, new) for file, new in changes), end="")
+            print("".join(repairs.diff(change.file, change.text) for change in changes), end="")
+            for unread in report.unread:
+                print(f"{unread.source}: {words.because(unread.because, options.lang or language())}", file=sys.stderr)
             return EXIT[report.verdict]
-        for file, new in changes:
+        for change in changes:
             try:
-                source_files.write(file, new)
+                if not piped:
+                    source_files.write(change.file, change.text)
             except OSError as error:
-                return complain(f"{file.path}: not written: {error.strerror}", f"{file.path}：未能写入：{error.strerror}")
+                return complain(f"{change.file.path}: not written: {error.strerror}", f"{change.file.path}：未能写入：{error.strerror}")
+        if piped:
+            _pass_on(source_files.encoded(changes[0].file, changes[0].text) if changes else data)
         if changes:
-            fixed = {file.path: new for file, new in changes}
+            fixed = {change.file.path: change.text for change in changes}
             files = [replace(f, evidence=replace(f.evidence, text=fixed.get(f.path, f.evidence.text))) for f in files]
-            judge = _Judge(rules, files, choice)
-            report = _merged([judge(file.evidence) for file in files], report.subject)
-            done = ", ".join(str(file.path) for file, _ in changes)
-            print(say(f"repaired: {done}", f"已修复：{done}"), file=sys.stderr)
-    _print(report, len(files), options)
+            report, idle = _judged(_Judge(rules, files, choice), files, report.subject)
+            for finding in (finding for change in changes for finding in change.answered):
+                at = finding.refs[0] if finding.refs else finding.edits[0]
+                told = f"{getattr(at, 'source', '') or finding.edits[0].origin}:{at.line} {finding.slug}"
+                print(say(f"repaired: {told}", f"已修复：{told}"), file=sys.stderr)
+    able = repairs.count(files, listed(report, options.all)) if options.format == "text" else 0
+    _print(report, len(files), options, idle, able, sys.stderr if piped and options.fix else sys.stdout)
     return EXIT[report.verdict]
+
+
+def _pass_on(text: bytes) -> None:
+    """The text to standard output as formatters do; what of standard input was too long to be read follows unchanged."""
+    import shutil
+
+    sys.stdout.buffer.write(text)
+    if sys.stdin:
+        shutil.copyfileobj(sys.stdin.buffer, sys.stdout.buffer)
+    sys.stdout.buffer.flush()
 
 
 class _Judge:
@@ -128,71 +172,102 @@ class _Judge:
         if not item.problem and not concerns(item.text):  # most files of a tree
             return Report(subject=item.origin, verdict=Verdict.CLEAR)
         report = diagnose([item], item.origin, self.rules, self.sources)
-        findings = tuple(finding for finding in report.findings if self.choice.wants(finding))
-        return replace(report, findings=findings, evidence=(), facts=())  # thousands of files are held
+        wanted, effects = ([f for f in kind if self.choice.wants(f)] for kind in (report.findings, report.hidden))
+        findings, hidden = _apart(wanted, effects, self._after_repair(item, wanted) if effects else None)
+        unread = tuple(Unread(u.source, u.because.removeprefix("python: NotPython: ")) for u in report.unread)
+        if unread and _without_code(item):
+            unread = ()
+        return replace(report, findings=findings, hidden=hidden, unread=unread, evidence=(), facts=())  # thousands of files are held
+
+    def _after_repair(self, item: Evidence, findings: Sequence[Finding]) -> set[tuple[str, str]] | None:
+        """What would be found, slug and line, with these findings repaired; None where none can be."""
+        file = SourceFile(Path(item.origin), item)
+        new = repairs.repaired(file, repairs.repairable(file, findings))
+        if new is None:
+            return None
+        report = diagnose([replace(item, text=new)], item.origin, self.rules, self.sources)
+        return {(f.slug, f.refs[0].quote) for f in (*report.findings, *report.hidden) if f.refs}
+
+
+def _apart(
+    findings: Sequence[Finding], effects: Sequence[Finding], after: set[tuple[str, str]] | None
+) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+    """What to show, and mere consequences: those at the line of another finding, and those that go away with its repair.
+
+    Rules explain one another by name. In a source, what stands elsewhere and stays is a fault of its own.
+    """
+    shown, hidden = list(findings), list[Finding]()
+    taken = {(f.refs[0].source, f.refs[0].line) for f in shown if f.refs and f.weight > Severity.NOTE}
+    for effect in effects:
+        at = effect.refs[0] if effect.refs else None
+        if at is None or (at.source, at.line) in taken or (after is not None and (effect.slug, at.quote) not in after):
+            hidden.append(effect)
+        else:
+            shown.append(effect)
+            taken.add((at.source, at.line))
+    return tuple(shown), tuple(hidden)
+
+
+def _without_code(item: Evidence) -> bool:
+    """Whether it is a notebook of other things than Python: there is nothing in it to be read."""
+    cells = source_files.programs(item.text)
+    return cells is not None and all(not cell.strip() or cell.startswith("%%") for cell in cells)
+
+
+def _judged(judge: "_Judge", files: Sequence[SourceFile], subject: str) -> tuple[Report, list[Idle]]:
+    """All files as one report, and the ignore comments that answer for nothing."""
+    slugs = {rule.slug for rule in judge.rules}
+    reports: list[Report] = []
+    idle: list[Idle] = []
+    for file in files:
+        report = judge(file.evidence)
+        crashed = tuple(o for o in report.outcomes if o.verdict is Verdict.CRASHED)
+        if not report.unread and not crashed:
+            idle += ignored.idle(file.evidence, [f for outcome in report.outcomes for f in outcome.findings], slugs)
+        reports.append(replace(report, outcomes=crashed))
+    return _merged(reports, subject), idle
 
 
 def _merged(reports: Sequence[Report], subject: str) -> Report:
-    """All files as one report. Found, where something is amiss in one; unknown, where none could be read."""
-    findings = tuple({(f.slug, f.refs[:1]): f for report in reports for f in report.findings}.values())  # a file may be met twice
-    unread = tuple(u for report in reports for u in report.unread)
+    """All files as one report. Found, where something is amiss in one; unknown, where one could not be read."""
+    findings = _once(f for report in reports for f in report.findings)
+    unread = tuple(dict.fromkeys(u for report in reports for u in report.unread))
+    crashed = tuple(o for report in reports for o in report.outcomes)
     if any(finding.weight > Severity.NOTE for finding in findings):
         verdict = Verdict.FOUND
-    elif any(report.verdict is Verdict.CRASHED for report in reports):
+    elif crashed:
         verdict = Verdict.CRASHED
     else:
-        verdict = Verdict.UNKNOWN if len(unread) == len(reports) else Verdict.CLEAR
-    crashed = tuple(o for report in reports for o in report.outcomes if o.verdict is Verdict.CRASHED)
-    return Report(subject=subject, verdict=verdict, findings=findings, outcomes=crashed, unread=unread)
+        verdict = Verdict.UNKNOWN if unread else Verdict.CLEAR
+    hidden = _once(f for report in reports for f in report.hidden)
+    return Report(subject=subject, verdict=verdict, findings=findings, hidden=hidden, outcomes=crashed, unread=unread)
 
 
-def _repairs(files: Sequence[SourceFile], report: Report, judged: Callable[[Evidence], Report]) -> list[tuple[SourceFile, str]]:
-    """Each file that can be repaired, with its new text."""
-    changes = []
-    for file in files:
-        findings = [f for f in report.findings if f.edits and _same(f.edits[0].origin, file)]
-        text: str | None = None
-        for _ in range(ROUNDS):
-            edits = [edit for finding in findings for edit in finding.edits]
-            now = file if text is None else replace(file, evidence=replace(file.evidence, text=text))
-            new = source_files.repaired(now, edits) if edits else None
-            if new is None:
-                break
-            text = new
-            findings = [f for f in judged(replace(file.evidence, text=text)).findings if f.edits]
-        if text is not None:
-            changes.append((file, text))
-    return changes
+def _once(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """A file may be met twice: imported by another, and by itself."""
+    return tuple({(f.slug, f.refs[:1]): f for f in findings}.values())
 
 
-def _same(origin: str, file: SourceFile) -> bool:
-    return origin.partition(":cell ")[0] == file.evidence.origin
-
-
-def _diff(file: SourceFile, new: str) -> str:
-    old, path = file.evidence.text, file.evidence.origin
-    return "".join(difflib.unified_diff(old.splitlines(keepends=True), new.splitlines(keepends=True), f"a/{path}", f"b/{path}"))
-
-
-def _print(report: Report, files: int, options: argparse.Namespace) -> None:
+def _print(report: Report, files: int, options: argparse.Namespace, idle: Sequence[Idle], able: int, out: TextIO) -> None:
     lang = options.lang or language()
     if options.format == "json":
         from ongpu.report import as_json
 
-        print(as_json.render(report, lang))
+        told = as_json.render(report, lang)
     elif options.format == "sarif":
         from ongpu.report import as_sarif
 
-        print(as_sarif.render(report, __version__, lang, options.all))
+        told = as_sarif.render(report, __version__, lang, options.all)
     elif options.format == "github":
         from ongpu.report import as_lint
 
-        print(as_lint.github(report, lang, options.all))
+        told = as_lint.github(report, lang, options.all, idle)
     else:
         from ongpu.report import as_lint
 
-        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        print(as_lint.text(report, files, lang, options.all, width=columns(), colour=colour))
+        colour = out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        told = as_lint.text(report, files, lang, options.all, idle=idle, repairable=able, width=columns(), colour=colour)
+    print(told, file=out)
 
 
 def _choice(options: argparse.Namespace, paths: Sequence[Path], slugs: set[str]) -> Choice:

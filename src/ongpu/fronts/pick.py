@@ -150,10 +150,18 @@ def _tell(options: argparse.Namespace, here: Here, made: Choice, report: Report 
     rejected = made.rejected if options.all else made.rejected[:6]
     if rejected:
         print(mark + say("not:", "不选："))
+    brought = _brought(made)
     for one in rejected:
-        plain = say(" (what plain `pip install` brings)", "（直接 pip install 得到的就是它）") if "--index-url" not in one.install and one.package == "torch" else ""
+        plain = say(" (what plain `pip install` brings)", "（直接 pip install 得到的就是它）") if one is brought else ""
         print(f"  {mark}{one.package} {one.version} ({one.build}){plain}: {_reason(one)}")
     return 0 if made.chosen else 1
+
+
+def _brought(made: Choice) -> Candidate | None:
+    """What `pip install torch` without an index brings: of the default builds the newest."""
+    every = (*((made.chosen,) if made.chosen else ()), *made.rejected, *made.also)
+    plain = [one for one in every if one.package == "torch" and "--index-url" not in one.install]
+    return max(plain, key=lambda one: tuple(map(int, re.findall(r"\d{1,6}", one.version))), default=None)
 
 
 def _tell_driver(options: argparse.Namespace, here: Here, report: Report | None) -> int:

@@ -21,7 +21,7 @@ def _near(asked: str) -> list[str]:
     import difflib
 
     slugs = [rule.slug for rule in all_rules()]
-    parts = [part for part in asked.lower().split("-") if len(part) > 3]
+    parts = [part for part in asked.lower().split("-") if len(part) > 2]
     close = difflib.get_close_matches(asked.lower(), slugs, 3)
     holding = [slug for slug in slugs if any(part in slug.split("-") or (len(part) > 4 and part in slug) for part in parts)]
     holding.sort(key=lambda slug: -sum(part in slug for part in parts))

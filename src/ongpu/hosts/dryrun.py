@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -74,25 +74,50 @@ def evidence(answer: str, folder: str) -> list[Evidence]:
     items = [Evidence(KIND, text, ORIGIN)]
     errors = [error for one in (found, *(found.get("ranks") or ())) if isinstance(error := one.get("error"), dict)]
     # errors of the dry run itself are no evidence about the script
-    told = [error for error in errors if error.get("traceback") and error.get("kind") not in ("internal", "unsupported")]
+    told = [error for error in errors if error.get("traceback") and error.get("kind") not in ("internal", "unsupported", "arguments")]
     traces = [str(error["traceback"]) for error in told]
     if traces:
         items.append(Evidence("pasted", traces[0].replace(folder + os.sep, ""), "traceback"))
-    return [*items, *_source(found.get("error"), folder)]
+    return [*items, *_met(found, folder)]
 
 
-def _source(error: Any, folder: str) -> list[Evidence]:
-    """The user's file in which two devices met: where the wrong tensor was made is told there, not by the traceback."""
-    place = error.get("place") if isinstance(error, dict) and error.get("kind") == "device" else None
-    if not isinstance(place, dict):
-        return []
-    path = Path(str(place.get("file")))
+def _met(found: Mapping[str, Any], folder: str) -> Iterator[Evidence]:
+    """Where two devices met: the operands as they were, and the program that made them, from the script on where it is known."""
+    error = found.get("error")
+    if not isinstance(error, dict) or error.get("kind") != "device":
+        return
+    if isinstance(error.get("operands"), str):
+        yield Evidence("objects", error["operands"], "dry run")
+    place = error.get("place")
+    if isinstance(place, dict):
+        paths = _paths(found)
+        met = str(place.get("file"))
+        yield from _source(paths[0] if met in paths and found.get("script") == paths[0] else met, folder)
+
+
+def _paths(found: Mapping[str, Any]) -> list[str]:
+    told = found.get("sources")
+    return [path for path in told if isinstance(path, str)] if isinstance(told, list) else []
+
+
+def _source(name: str, folder: str) -> list[Evidence]:
+    """A file of the user's program; nothing where it cannot be read as one."""
+    path = Path(name)
     try:
         if path.suffix != ".py" or path.stat().st_size > MAX_SOURCE:
             return []
         return [Evidence("python", path.read_text("utf-8"), str(path).removeprefix(folder + os.sep))]
     except (OSError, ValueError):
         return []
+
+
+def program(evidence: Sequence[Evidence]) -> list[Evidence]:
+    """The user's files that ran, the script first; [] where the child told none."""
+    try:
+        found = json.loads(next((item.text for item in evidence if item.kind == KIND), ""))
+    except ValueError:
+        return []
+    return [item for path in _paths(found)[:100] for item in _source(path, str(found.get("folder") or ""))]
 
 
 def _child(argv: Sequence[str], limit: float, environ: Mapping[str, str]) -> str | None:

@@ -63,7 +63,6 @@ def _excluded(path: Path, patterns: Sequence[str]) -> bool:
 
 def read(path: Path) -> SourceFile:
     """One file. Where it cannot be read as a program, its evidence has no text and says why."""
-    origin = path.as_posix()
     try:
         about = path.stat()
         if about.st_size > MAX_BYTES:
@@ -92,23 +91,29 @@ def of_bytes(path: Path, data: bytes) -> SourceFile:
         text = data.decode(encoding)
     except (SyntaxError, UnicodeDecodeError, LookupError) as error:
         return _unread(path, f"not readable as text: {error}")
-    if path.suffix == ".ipynb" and not cells(text):
+    if path.suffix == ".ipynb" and sources(text) is None:
         return _unread(path, "not a notebook that can be read")
     newline = "\r\n" if "\r\n" in text else "\n"
     return SourceFile(path, Evidence("python", text.replace("\r\n", "\n").replace("\r", "\n"), origin), encoding, newline)
 
 
-def cells(text: str) -> dict[int, str] | None:
-    """The sources of a notebook's cells by number, from 1; None where the text is no notebook. {0: ""} stands for a notebook without cells."""
+def sources(text: str) -> list[str] | None:
+    """The sources of a notebook's cells, in order; None where the text is no notebook."""
     try:
-        notebook = json.loads(text)
-        found = {number: _words(cell["source"]) for number, cell in enumerate(notebook["cells"], start=1)}
-    except (ValueError, KeyError, TypeError, RecursionError):
+        return [_joined(cell.get("source", "")) for cell in json.loads(text)["cells"]]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    return found or {0: ""}
 
 
-def _words(source: object) -> str:
+def programs(text: str) -> list[str] | None:
+    """The sources of a notebook's code cells; None where the text is no notebook."""
+    told = sources(text)
+    if told is None:
+        return None
+    return [words for words, cell in zip(told, json.loads(text)["cells"], strict=True) if cell.get("cell_type") == "code"]
+
+
+def _joined(source: object) -> str:
     return "".join(map(str, source)) if isinstance(source, list) else str(source)
 
 
@@ -154,7 +159,7 @@ def repaired(file: SourceFile, edits: Sequence[Edit]) -> str | None:
     for origin in dict.fromkeys(edit.origin for edit in edits):
         number = int(origin.rpartition("cell ")[2])
         cell = notebook["cells"][number - 1]
-        source = "".join(cell["source"])
+        source = _joined(cell["source"])
         new = edited(source, (edit for edit in edits if edit.origin == origin))
         if new != source:
             changed = True
@@ -177,10 +182,15 @@ def _in_style(notebook: object, before: str) -> str:
     return json.dumps(notebook, ensure_ascii=False, indent=spaces) + before[len(body) :]
 
 
+def encoded(file: SourceFile, text: str) -> bytes:
+    """The text with the file's own line ends and encoding."""
+    return text.replace("\n", file.newline).encode(file.encoding)
+
+
 def write(file: SourceFile, text: str) -> None:
     """Put the text in the file's place in one step, with its mode kept: a kill in the middle loses nothing."""
     target = file.path.resolve()  # a link stays a link
-    data = text.replace("\n", file.newline).encode(file.encoding)
+    data = encoded(file, text)
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "wb") as out:

@@ -1,6 +1,7 @@
 """A card as CUDA reports it: the memory that a program can see, multiprocessors, compute capability; and the smallest card for a need."""
 
 import re
+from difflib import get_close_matches
 from functools import cache
 
 from ongpu.knowledge._tables import rows, table
@@ -118,6 +119,17 @@ def common() -> tuple[Card, ...]:
     """The cards that are offered, smallest memory first; of two with the same memory the older architecture."""
     found = [_card(m) for m in models() if m.name in _seen() and _seen()[m.name].common]
     return tuple(sorted(found, key=lambda c: (c.total, c.capability)))
+
+
+def _bare(name: str) -> str:
+    return re.sub(r"^(?:nvidia |geforce |tesla |quadro )+", "", name.lower())
+
+
+def near(name: str) -> tuple[str, ...]:
+    """Names of cards that are written alike, at most three; of the common ones where none is."""
+    names = {_bare(one.name): one.name for one in models() if one.capability}
+    found = get_close_matches(_bare(name), names, 3, 0.6)
+    return tuple(names[one] for one in found) or tuple(one.name for one in common()[-3:])
 
 
 def smallest(need: int) -> Card | None:

@@ -82,25 +82,34 @@ def _at(place: Place | None, most: int = 60) -> str:
 
 def _course(run: DryRun, lang: str) -> Iterator[tuple[str, str]]:
     """Did it run, what reached the GPU, what ran on the CPU."""
-    batches = word("batches", lang, batches=run.batches, rows=run.batch_size or "?") if run.batches else ""
-    counts = word("counts", lang, steps=run.steps, batches=batches, seconds=f"{run.seconds:.1f}")
+    name = "batches-one" if run.batches == 1 else "batches"
+    batches = word(name, lang, batches=run.batches, rows=run.batch_size or "?") if run.batches else ""
+    counts = word("counts-one" if run.steps == 1 else "counts", lang, steps=run.steps, batches=batches, seconds=f"{run.seconds:.1f}")
     outcome = f"stopped-{run.stopped_by}" if run.outcome == "stopped" and run.stopped_by else run.outcome
     told = word(f"outcome-{outcome}" if f"outcome-{outcome}" in NOTES else "outcome-stopped", lang)
+    step = run.memory.oom.step if run.ran_out and run.memory.oom else None
+    if step is not None:
+        told = word("outcome-oom-further" if run.steps > step else "outcome-oom", lang, step=step + 1)
+    elif run.error and run.error.kind == "arguments":
+        told = word("outcome-arguments", lang)
     yield word("run", lang), f"{told}{counts}"
+    if run.missed:
+        names = [word("missed-one", lang, part=part.name, line=part.line) for part in run.missed[:MOST]]
+        yield word("missed", lang), word("missed-told", lang, names=", ".join(names))
     if run.error:
         yield word("at", lang), _at(run.error.place)
         message = run.error.message.partition(" If reserved but")[0]  # a hint that the findings judge
         yield word("error", lang), f"{run.error.type}: {message}".strip(": ")[:600]
     devices = run.devices
     on, off = "cuda", "cpu"
-    parts = [f"{m.class_} ({_millions(m.parameters)})" for m in devices.models[:3] if _where(m.bytes) in (on, "both")]
+    parts = [f"{m.class_} ({_millions(m.parameters, lang)})" for m in devices.models[:3] if _where(m.bytes) in (on, "both")]
     there = [o for o in devices.optimizers[:2] if o.steps and o.state_bytes.get(off, 0) <= 4096]  # Adam's step counts lie on the CPU
     parts += [word("optimizer", lang, class_=o.class_) for o in there]
     if any(name.startswith(on) for name in devices.inputs) and not devices.inputs.get(off):
         parts.append(word("data", lang))
     done = work(devices.flop.get(on, 0.0))
     yield "GPU", ", ".join([*parts, done]) if devices.ops.get(on) else word("nothing-gpu", lang)
-    parts = [f"{m.class_} ({_millions(m.parameters)})" for m in devices.models[:3] if m.called and _where(m.bytes) in (off, "both")]
+    parts = [f"{m.class_} ({_millions(m.parameters, lang)})" for m in devices.models[:3] if m.called and _where(m.bytes) in (off, "both")]
     heavy = [w for w in devices.by_line if w.device == off and w.flop >= HEAVY / 100]
     done = work(devices.flop.get(off, 0.0)) if devices.flop.get(off, 0.0) >= HEAVY / 100 else word("nothing-cpu", lang)
     yield "CPU", ", ".join([*parts, done])
@@ -115,8 +124,10 @@ def _where(bytes_of: object) -> str:
     return "both" if len(kinds) > 1 else next(iter(kinds), "")
 
 
-def _millions(count: int) -> str:
-    return f"{count / 1e9:.2f} B" if count >= 1e9 else f"{count / 1e6:.1f} M" if count >= 1e5 else f"{count / 1e3:.1f} k"
+def _millions(count: int, lang: str) -> str:
+    """"20.1 k parameters"."""
+    short = f"{count / 1e3:.1f} k" if count >= 1000 else str(count)
+    return word("parameters", lang, number=f"{count / 1e9:.2f} B" if count >= 1e9 else f"{count / 1e6:.1f} M" if count >= 1e5 else short)
 
 
 def _memory(run: DryRun, lang: str, most: int) -> Iterator[tuple[str, str]]:
@@ -172,7 +183,8 @@ def _batch(run: DryRun, lang: str) -> Iterator[tuple[str, str]]:
     if batch.as_run is not None:
         yield word("as-run", lang), str(batch.as_run)
     if batch.accumulate and batch.accumulate > 1:
-        yield word("accumulate", lang), word("accumulate-told", lang, windows=batch.accumulate, rows=batch.largest or "?")
+        rows = batch.as_run // batch.accumulate if batch.as_run else batch.largest or "?"
+        yield word("accumulate", lang), word("accumulate-told", lang, windows=batch.accumulate, rows=rows)
     if batch.reserved_per_sample and batch.reserved_fixed is not None:
         yield word("per-row", lang), word("per-row-told", lang, row=size(batch.reserved_per_sample), fixed=size(batch.reserved_fixed))
     for traced in batch.traced:
@@ -182,6 +194,10 @@ def _batch(run: DryRun, lang: str) -> Iterator[tuple[str, str]]:
 
 def _savings(run: DryRun, lang: str) -> Iterator[tuple[str, str]]:
     for saving in run.savings:
+        if saving.failed:
+            told = word(f"saving-{saving.change}", lang) if f"saving-{saving.change}" in NOTES else saving.change
+            yield word("not-computed", lang), f"{told}: {word(saving.failed, lang)}"
+            continue
         if saving.applies is False or not saving.saved or saving.saved <= 0:
             continue
         told = word(f"saving-{saving.change}", lang) if f"saving-{saving.change}" in NOTES else saving.change

@@ -1,10 +1,13 @@
 """Findings in source code as SARIF 2.1.0, which code hosts and editors show beside the lines."""
 
 import json
+import string
+from collections.abc import Iterable
 from typing import Any
 
-from ongpu.model import Finding, Report, Rule, Severity
-from ongpu.report.as_lint import ordered, place
+from ongpu.model import Finding, Report, Rule, Severity, Unread
+from ongpu.report import words
+from ongpu.report.as_lint import line_of, ordered, place
 
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
 
@@ -17,9 +20,9 @@ def render(report: Report, version: str, lang: str, everything: bool) -> str:
         "name": "ongpu",
         "version": version,
         "semanticVersion": version,
-        "rules": [_rule(rule, lang) for rule in rules.values()],
+        "rules": [_rule(rule, max(f.weight for f in findings if f.rule is rule), lang) for rule in rules.values()],
     }
-    trouble = [{"level": "error", "message": {"text": f"{u.source}: {u.because}"}} for u in report.unread]
+    trouble = [_notification(u, lang) for u in report.unread]
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
@@ -30,18 +33,40 @@ def render(report: Report, version: str, lang: str, everything: bool) -> str:
     return json.dumps(log, ensure_ascii=False, indent=1)
 
 
-def _rule(rule: Rule, lang: str) -> dict[str, Any]:
-    from ongpu.report.rule_page import plain, texts  # its imports are slow
+def _notification(unread: Unread, lang: str) -> dict[str, Any]:
+    told = f"{unread.source}: {words.because(unread.because, lang)}"
+    return {"level": "error", "message": {"text": told}, "locations": [_location(unread.source, line_of(unread))]}
+
+
+def _rule(rule: Rule, level: Severity, lang: str) -> dict[str, Any]:
+    from ongpu.report.rule_page import texts  # its imports are slow
 
     text = texts(rule, lang)
     return {
         "id": rule.slug,
-        "shortDescription": {"text": plain(text.title)},
-        "fullDescription": {"text": plain(text.why)},
-        "help": {"text": plain(text.fix)},
+        "shortDescription": {"text": _sentence(text.title)},
+        "fullDescription": {"text": _sentence(text.why)},
+        "help": {"text": _sentence(text.fix)},
         "helpUri": rule.see[0],
-        "defaultConfiguration": {"level": _LEVELS[rule.severity]},
+        "defaultConfiguration": {"level": _LEVELS[level]},
     }
+
+
+def _sentence(text: str) -> str:
+    """A rule's text as a sentence about any case: "..." stands for what a finding would name."""
+    from ongpu.report.rule_page import plain
+
+    shown = plain(text)
+    for _, name, _, _ in string.Formatter().parse(text):
+        shown = shown.replace(f"<{name}>", "...") if name else shown
+    return shown
+
+
+def _joined(sentences: Iterable[str], lang: str) -> str:
+    """The sentences one after another, each with its full stop."""
+    stop = "。" if lang == "zh" else "."
+    full = [told if told.endswith(tuple(".。!?！？")) else told + stop for told in sentences if told]
+    return ("" if lang == "zh" else " ").join(full)
 
 
 def _result(finding: Finding, index: int, lang: str) -> dict[str, Any]:
@@ -50,13 +75,13 @@ def _result(finding: Finding, index: int, lang: str) -> dict[str, Any]:
         "ruleId": finding.slug,
         "ruleIndex": index,
         "level": _LEVELS[finding.weight],
-        "message": {"text": f"{text.title}. {text.fix}"},
+        "message": {"text": _joined((text.title, text.fix), lang)},
         "locations": [_location(at.source, at.line)],
         "properties": {"certainty": finding.certainty.name.lower()},
     }
     if len(finding.refs) > 1:
         result["relatedLocations"] = [_location(ref.source, ref.line) for ref in finding.refs[1:]]
-    if finding.edits:
+    if finding.edits and ":cell " not in finding.edits[0].origin:  # lines of a cell are no lines of its file
         result["fixes"] = [{"description": {"text": text.fix}, "artifactChanges": _changes(finding)}]
     return result
 

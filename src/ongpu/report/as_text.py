@@ -79,7 +79,7 @@ def _finding(
         pad = min(max(map(width_of, places)), 28)
         for i, (ref, place) in enumerate(zip(refs, places, strict=True)):
             head = label if i == 0 else " " * width_of(label)
-            quote = " ".join(ref.quote.split())
+            quote = words.observed(" ".join(ref.quote.split()), lang)
             room = max(20, width - width_of(label) - pad - 8)
             quote = quote if width_of(quote) <= room or everything else quote[: room - 3] + "..."
             yield f"    {paint(head, 'dim', colour)}  {paint(place + ' ' * (pad - width_of(place)), 'dim', colour)}  {quote}"

@@ -62,8 +62,8 @@ def _silent(driver: Driver | None) -> bool:
 
 def _none_installed(report: Report) -> bool:
     packages = report.fact(Packages)
-    found = any(fact and fact.version for fact in map(report.fact, (Torch, TensorFlow, Jax, OnnxRuntime)))
-    return bool(packages and packages.complete and not found)
+    frameworks = (report.fact(Torch), report.fact(TensorFlow), report.fact(Jax), report.fact(OnnxRuntime))
+    return bool(packages and packages.complete and not any(one and one.version for one in frameworks))
 
 
 def _words(report: Report, layer: Layer, lang: str) -> str:

@@ -16,6 +16,19 @@ NOTES = {
     "outcome-timeout": ("stopped at the time limit", "到达时间上限，已停止"),
     "outcome-unsupported": ("could not be followed to its end", "无法完整跟踪"),
     "outcome-crashed": ("the dry run itself failed (a bug of ongpu, please report it)", "试运行自身失败（ongpu 的缺陷，请反馈）"),
+    "outcome-oom": ("IT FAILS in step {step}: the card is full", "第 {step} 步失败：显存已满"),
+    "outcome-oom-further": ("IT FAILS in step {step}; followed further as if memory were enough", "第 {step} 步失败；之后按显存足够继续观察"),
+    "outcome-arguments": ("it wants arguments (write them after the script)", "脚本需要参数（写在脚本名之后）"),
+    "missed": ("not reached", "未执行到"),
+    "missed-one": ("{part} (line {line})", "{part}（第 {line} 行）"),
+    "missed-told": ("{names}; what is said of such lines comes from the source", "{names}；关于这些行的结论只来自源代码"),
+    "clear-so-far": ("What was run is as it should be; of what was not reached (see above) this says nothing.", "执行过的部分均正常；未执行到的部分（见上）不在此结论之内。"),
+    "parameters": ("{number} parameters", "{number} 个参数"),
+    "not-computed": ("not computed", "未计算"),
+    "no repeated blocks were found in the model": ("no repeated blocks were found in the model", "模型里没有找到重复的模块"),
+    "saving-fp16-autocast": ("autocast to float16, with torch.amp.GradScaler", "float16 autocast，配合 torch.amp.GradScaler"),
+    "batches-one": (", {batches} batch of {rows}", "，{batches} 个批次（每批 {rows}）"),
+    "counts-one": (": {steps} optimizer step{batches}, in {seconds} s", "：{steps} 个优化步{batches}，用时 {seconds} 秒"),
     "counts": (": {steps} optimizer steps{batches}, in {seconds} s", "：{steps} 个优化步{batches}，用时 {seconds} 秒"),
     "batches": (", {batches} batches of {rows}", "，{batches} 个批次（每批 {rows}）"),
     "at": ("at", "位置"),
@@ -134,6 +147,28 @@ def note(aside: Aside, lang: str) -> str:
     pattern, chinese = _ZH.get(aside.note, ("", ""))
     found = re.search(pattern, aside.text) if chinese and lang == "zh" else None
     return chinese.format(*found.groups()) if found else aside.text or aside.note
+
+
+_REASONS = (
+    (r"the dry run itself failed(?:: (.*))?", "试运行自身失败：{0}"),
+    (r"the script reads back what it saved, of which the dry run kept no data: (.*)", "脚本读回它保存的内容，而试运行没有保留数据：{0}"),
+    (r"it stops with (.*)", "脚本因 {0} 停止"),
+    (r"the script wants arguments: (.*)", "脚本需要参数：{0}"),
+    (r"(\S+) steps? ended within the time limit \((\d+) s\)", "时限（{1} 秒）内没有完成足够的步数"),
+    (r"no model was run: nothing was computed on the GPU, and nothing heavy on the CPU", "没有运行模型：GPU 上没有任何计算，CPU 上也没有繁重的计算"),
+)
+
+
+def reason(text: str, lang: str) -> str:
+    """Why it cannot be told whether the script runs and fits, in the reader's language."""
+    head, colon, why = text.partition(": ")
+    if lang != "zh" or head != "whether it runs and fits" or not colon:
+        return text
+    for pattern, chinese in _REASONS:
+        found = re.fullmatch(pattern, why, re.DOTALL)
+        if found:
+            return "能否运行、能否放下：" + chinese.format(*(group or "" for group in found.groups()))
+    return text
 
 
 def work(flop: float) -> str:

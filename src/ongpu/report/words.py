@@ -1,5 +1,7 @@
 """The words of the reports themselves, in both languages. The words of a finding stand in its rule."""
 
+import re
+
 from ongpu.model import Certainty, Layer, Risk, Severity
 
 _WORDS = {
@@ -42,6 +44,10 @@ _BECAUSE = (
     ("only PyTorch objects are looked at; this one is: ", "只检查 PyTorch 对象；这个属于："),
     ("whether this process sees a GPU; the model is on the CPU", "本进程能否看到 GPU；模型在 CPU 上"),
     ("whether the model will reach a GPU: it is on the CPU, and this process sees no GPU", "模型会不会到 GPU 上：它在 CPU，而本进程看不到 GPU"),
+    ("not readable as text: ", "不是可读的文本："), ("larger than ", "大于 "), ("not a notebook that can be read", "不是可读的 notebook"),
+    ("not a Python file", "不是 Python 文件"), ("a notebook without code", "没有可跟踪代码的 notebook"), ("Permission denied", "没有权限"),
+    ("nested too deeply to follow", "嵌套太深，无法跟踪"), ("not Python source: ", "不是 Python 源代码："),
+    ("not Python 3: invalid syntax", "不是 Python 3：语法错误"), ("not Python 3: ", "不是 Python 3："),
 )  # fmt: skip
 _LAYERS = {
     Layer.HARDWARE: ("hardware", "硬件"), Layer.DRIVER: ("driver", "驱动"), Layer.LIBRARIES: ("libraries", "CUDA 库"),
@@ -98,10 +104,17 @@ def because(text: str, lang: str) -> str:
     """Why something was not read or not judged, as the engine and the hosts say it; what is not listed stays as it is."""
     if lang != "zh":
         return text
+    if (before := re.match(r"line (\d{1,9}): ", text)) is not None:
+        return f"第 {before[1]} 行：{because(text[before.end() :], lang)}"
     for english, chinese in _BECAUSE:
         if text.startswith(english):
             return chinese + text[len(english) :]
     return text
+
+
+def observed(quote: str, lang: str) -> str:
+    """A line of evidence; what ongpu itself saw and put into words, in the reader's language."""
+    return re.sub(r"^(\d{1,6}) devices, no graphics card$", r"\1 个设备，其中没有显卡", quote) if lang == "zh" else quote
 
 
 def risk(value: Risk, lang: str) -> str:

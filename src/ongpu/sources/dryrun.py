@@ -7,7 +7,7 @@ from types import NoneType, UnionType
 from typing import Any, get_args, get_origin
 
 from ongpu.facts.dryrun import DryRun
-from ongpu.facts.dryrun_parts import Place
+from ongpu.facts.dryrun_parts import Place, Unreached
 from ongpu.lazy import field_names, replace
 from ongpu.model import Evidence, Fact, Source
 
@@ -39,7 +39,7 @@ def _record(kind: type[Any], told: Mapping[str, Any], folder: str) -> Any:
         if value is not _WRONG:
             values[name] = value
     found = kind(**values)
-    if isinstance(found, Place) and folder and found.file.startswith(folder + os.sep):
+    if isinstance(found, Place | Unreached) and folder and found.file.startswith(folder + os.sep):
         return replace(found, file=found.file[len(folder) + 1 :])
     return found
 

@@ -156,7 +156,7 @@ def read_pci(evidence: Evidence) -> Iterable[Fact]:
             )
         )
     if total:
-        none = Ref("/sys/bus/pci/devices", 1, f"{total} devices, none is a display or compute card")
+        none = Ref("/sys/bus/pci/devices", 1, f"{total} devices, no graphics card")
         refs = tuple(d.ref for d in devices if d.ref) or (none,)
         yield Pci(devices=tuple(devices), complete=True, refs=refs)
 

@@ -301,3 +301,55 @@ def test_many_small_operations_are_quick(tmp_path: Path) -> None:
     assert answer["outcome"] == "finished"
     assert answer["devices"]["ops"]["cuda"] > 20000
     assert answer["seconds"] < 60  # about 3 on an idle core
+
+
+def test_the_operand_that_lies_on_the_cpu_is_named(tmp_path: Path) -> None:
+    script = """
+        import torch
+        from torch import nn
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.scale = torch.ones(16)
+                self.fc = nn.Linear(16, 4)
+
+            def forward(self, x):
+                return self.fc(x * self.scale)
+
+        Net().cuda()(torch.randn(8, 16).cuda())
+    """
+    told = dry(tmp_path, script)["error"]["operands"].splitlines()
+    assert [frame["function"] for frame in json.loads(told[0])["frames"]] == ["forward", "<module>"]
+    rows = {row["name"]: (row["role"], row.get("device")) for row in map(json.loads, told[1:]) if row["frame"] == 0}
+    assert rows["self.scale"] == ("attribute", "cpu")
+    assert rows["x"] == ("argument", "cuda:0")
+
+
+def test_missing_arguments_are_no_fault(tmp_path: Path) -> None:
+    script = """
+        import argparse
+
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--data", required=True)
+        parser.parse_args()
+    """
+    error = dry(tmp_path, script)["error"]
+    assert (error["kind"], error["exit"]) == ("arguments", 2)
+    assert error["message"] == "the following arguments are required: --data"
+
+
+def test_a_syntax_error_has_a_place(tmp_path: Path) -> None:
+    error = dry(tmp_path, "x = 1\ndef f(:\n")["error"]
+    assert (error["type"], error["place"]["line"], error["place"]["text"]) == ("SyntaxError", 2, "def f(:")
+
+
+def test_what_was_not_reached_and_where_a_loader_is_made(tmp_path: Path) -> None:
+    script = TRAIN + "    def late():\n        return 1\n\n    late()\n"
+    script = script.replace("for x, y in DataLoader(rows, 16, pin_memory=True):", "loader = DataLoader(rows, 16)\n    for x, y in loader:")
+    early = "    def never():\n        return 0\n\n    def early():\n        torch.manual_seed(0)\n\n    early()\n"
+    script = script.replace("    torch.manual_seed(0)\n", early)
+    answer = dry(tmp_path, script)
+    assert [row["name"] for row in answer["unreached"]] == ["never", "late"]
+    assert answer["sources"] == [str(tmp_path / "train.py")]
+    assert answer["loaders"][0]["place"]["line"] == line(script, "DataLoader(rows")

@@ -1,5 +1,5 @@
 import pytest
-from asking import linted, slugs
+from asking import lint, linted, slugs
 from parts.programs import TRAINED
 
 
@@ -69,3 +69,35 @@ evaluate()
 )
 def test_found_in_other_wordings(text: str) -> None:
     assert "device-mismatch" in linted(text)
+
+
+CARDS = "import torch\nfrom torch import nn\nmodel = nn.Linear(20, 20).to('cuda:0')\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = torch.rand(4, 20).to('cuda:1')\nmodel(x)",
+        "x = torch.rand(4, 20, device='cuda:1')\nmodel(x)",
+        "x = torch.rand(4, 20).cuda(1)\nmodel(x)",
+        "x = torch.rand(4, 20).to(torch.device('cuda', 1))\nmodel(x)",
+    ],
+)
+def test_two_cards_by_number(text: str) -> None:
+    (finding,) = [f for f in lint(CARDS + text).findings if f.slug == "device-mismatch"]
+    assert (finding.values["one"], finding.values["other"]) == ("cuda:1", "cuda:0")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = torch.rand(4, 20).to('cuda:0')\nmodel(x)",
+        "x = torch.rand(4, 20).to('cuda:1')\nmodel(x.to('cuda:0'))",
+        "x = torch.rand(4, 20).to('cuda:1')\nmodel.to('cuda:1')\nmodel(x)",
+        "x = torch.rand(4, 20).cuda()\nmodel(x)",
+        "x = torch.rand(4, 20).to('cuda:1')\nnn.DataParallel(model)(x)",
+        "import sys\nx = torch.rand(4, 20).to('cuda:1')\nif sys.argv:\n    model.to('cuda:1')\nmodel(x)",
+    ],
+)
+def test_one_card_as_far_as_is_known(text: str) -> None:
+    assert "device-mismatch" not in linted(CARDS + text)

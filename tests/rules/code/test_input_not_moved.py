@@ -90,3 +90,74 @@ def test_found_in_source(text: str, line: int) -> None:
 )
 def test_neighbours_in_source(text: str) -> None:
     assert "input-not-moved" not in linted(HEAD + text)
+
+
+NAMED = """
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+loader = DataLoader(TensorDataset(torch.rand(8, 4), torch.rand(8)), batch_size=2)
+lstm_input = torch.rand(3, 8, 4, device="cuda")
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "variant", "moved"),
+    [
+        ("net = nn.Linear(4, 2).cuda()\nfor a, b in loader:\n    F.mse_loss(net(a), b)", "sources", "a, b = a.cuda(), b.cuda()"),
+        (
+            "dev = 'cuda'\nnet = nn.Linear(4, 2).to(dev)\nfor a, b in loader:\n    out = net(a)\n    nn.MSELoss()(out, b)",
+            "sources",
+            "a, b = a.to(dev), b.to(dev)",
+        ),
+        ("net = nn.Linear(4, 2).to('cuda')\nfor a, b in loader:\n    net(a)", "source", "a = a.to('cuda')"),
+        ("net = nn.Linear(4, 2).cuda()\nfor a, b in loader:\n    F.mse_loss(net(a.cuda()), b)", "target-source", "b = b.cuda()"),
+        (
+            "net = nn.Linear(4, 2).cuda()\nfor a, b in loader:\n    a = a.cuda()\n    F.mse_loss(net(a), b)",
+            "target-source",
+            "b = b.cuda()",
+        ),
+        (
+            "def build(where):\n    return nn.Linear(4, 2).to(where)\nnet = build('cuda')\nfor a, b in loader:\n    net(a)",
+            "source",
+            'a = a.to("cuda")',
+        ),
+        ("net = nn.Linear(4, 2).cuda()\nfor batch in loader:\n    net(batch['x'])", "source", "batch['x'] = batch['x'].cuda()"),
+        (
+            "net = nn.LSTM(4, 2).cuda()\nh, c = torch.zeros(1, 8, 2), torch.zeros(1, 8, 2)\nnet(lstm_input, (h, c))",
+            "sources",
+            "h, c = h.cuda(), c.cuda()",
+        ),
+        (
+            "dev1 = torch.device('cuda:1')\nx = torch.rand(3).to(dev1)\nnet = nn.GRU(4, 2).to('cuda')\n"
+            "h = torch.zeros(1, 8, 2)\nnet(lstm_input, h)",
+            "source",
+            "h = h.to('cuda')",
+        ),
+    ],
+)
+def test_the_repair_is_in_the_words_of_the_script(text: str, variant: str, moved: str) -> None:
+    (finding,) = [f for f in lint(NAMED + text).findings if f.slug == "input-not-moved"]
+    assert (finding.variant, finding.values["moved"]) == (variant, moved)
+
+
+def test_a_model_of_another_file_and_nothing_moved_is_one_finding() -> None:
+    model = "from torch import nn\ndef build(device):\n    m = nn.Linear(4, 2)\n    m.to(device)\n    return m\n"
+    text = "from model import build\ndevice = 'cuda'\nnet = build(device)\nfor x, y in loader:\n    F.mse_loss(net(x), y)\n"
+    (finding,) = [f for f in lint(NAMED + text, model=model).findings if f.slug == "input-not-moved"]
+    assert finding.values["first"] == "x"
+    assert finding.values["last"] == "y"
+    assert finding.values["moved"] == "x, y = x.to(device), y.to(device)"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "net = nn.LSTM(4, 2).cuda()\nh, c = (torch.zeros(1, 8, 2, device='cuda') for _ in range(2))\nnet(lstm_input, (h, c))",
+        "net = nn.LSTM(4, 2).cuda()\nh = torch.zeros(1, 8, 2).cuda()\nnet(lstm_input, (h, h))",
+        "net = nn.LSTM(4, 2)\nh = torch.zeros(1, 8, 2)\nnet(torch.rand(3, 8, 4), (h, h))",
+    ],
+)
+def test_states_that_lie_where_the_layer_does(text: str) -> None:
+    assert "input-not-moved" not in linted(NAMED + text)

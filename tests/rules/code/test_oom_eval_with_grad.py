@@ -1,5 +1,5 @@
 import pytest
-from asking import linted, slugs
+from asking import lint, linted, slugs
 from parts.programs import HEAD, TRAINED
 
 
@@ -225,3 +225,41 @@ for i, (x, _) in enumerate(DataLoader(val_set, 16)):
 )
 def test_found_in_other_wordings(text: str) -> None:
     assert "oom-eval-with-grad" in linted(text)
+
+
+TRAINS = TRAINED + """
+for x, y in loader:
+    optimizer.zero_grad()
+    criterion(model(x.to(device)), y.to(device)).backward()
+    optimizer.step()
+"""
+CHECKS = """
+def NAME(data):
+    hits = 0
+    for x, y in data:
+        hits += (model(x.to(device)).argmax(1).cpu() == y).sum()
+    return hits
+"""
+
+
+@pytest.mark.parametrize("name", ["validate", "evaluate_model", "val_epoch", "test"])
+def test_found_by_the_name_of_the_function(name: str) -> None:
+    report = lint(TRAINS + CHECKS.replace("NAME", name) + f"{name}(DataLoader(val_set, 8))\n")
+    (finding,) = [f for f in report.findings if f.slug == "oom-eval-with-grad"]
+    assert finding.values["function"] == name
+    assert not finding.edits
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TRAINS + "@torch.no_grad()\n" + CHECKS.replace("NAME", "validate") + "validate(DataLoader(val_set, 8))\n",
+        TRAINS + CHECKS.replace("NAME", "validate") + "with torch.no_grad():\n    validate(DataLoader(val_set, 8))\n",
+        TRAINS + CHECKS.replace("NAME", "validate"),  # who calls it may switch them off
+        TRAINS + CHECKS.replace("NAME", "collect") + "collect(DataLoader(val_set, 8))\n",
+        TRAINED + CHECKS.replace("NAME", "validate") + "validate(DataLoader(val_set, 8))\n",  # nothing is trained here
+        "import pytest\n" + TRAINS + CHECKS.replace("NAME", "test_model") + "test_model(DataLoader(val_set, 8))\n",
+    ],
+)
+def test_a_name_alone_is_not_enough(text: str) -> None:
+    assert "oom-eval-with-grad" not in linted(text)

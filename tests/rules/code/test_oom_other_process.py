@@ -1,6 +1,6 @@
 # ruff: noqa: E501  programs stand in one piece
 import pytest
-from asking import lint, slugs
+from asking import explain, lint, slugs
 
 
 @pytest.mark.parametrize(
@@ -66,3 +66,16 @@ def test_two_frameworks_on_one_card_are_a_note(text: str) -> None:
 )
 def test_one_framework_on_the_card(text: str) -> None:
     assert _beside(text) == []
+
+
+def test_one_cause_told_once_with_the_figures_of_the_message() -> None:
+    text = (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.64 GiB of which 1.10 GiB is "
+        "free. Process 4242 has 12.00 GiB memory in use. Including non-PyTorch memory, this process has 10.50 GiB memory in use. Of the allocated "
+        "memory 9.80 GiB is allocated by PyTorch, and 210.00 MiB is reserved by PyTorch but unallocated."
+    )
+    report = explain(text)
+    assert [f.slug for f in (*report.findings, *report.hidden)].count("gpu-busy-other-process") == 0
+    title = next(f for f in report.findings if f.slug == "oom-other-process").text("en").title
+    assert "12.00 GiB" in title
+    assert "only 10.50 GiB" in title

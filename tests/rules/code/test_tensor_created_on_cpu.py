@@ -1,5 +1,5 @@
 import pytest
-from asking import linted, slugs
+from asking import lint, linted, slugs
 from parts.programs import HEAD
 
 
@@ -303,3 +303,57 @@ for x, y in DataLoader(dataset, 4, num_workers=2):
 )
 def test_found_in_other_wordings(text: str) -> None:
     assert "tensor-created-on-cpu" in linted(text)
+
+
+LOSS = """
+import torch
+from torch import nn
+w = torch.tensor([0.1, 0.9])
+net = nn.Linear(4, 2).cuda()
+out = net(torch.rand(4, 4, device="cuda"))
+y = torch.tensor([0, 1, 0, 1], device="cuda")
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "crit = nn.CrossEntropyLoss(weight=w)\ncrit(out, y)",
+        "crit = nn.NLLLoss(w)\ncrit(out.log_softmax(1), y)",
+        "crit = nn.BCEWithLogitsLoss(pos_weight=w)\ncrit(out, y)",
+    ],
+)
+def test_class_weights_stay_with_a_loss_that_nothing_moved(text: str) -> None:
+    (finding,) = [f for f in lint(LOSS + text).findings if f.slug == "tensor-created-on-cpu"]
+    assert finding.values["moved"] == "crit.cuda()"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "crit = nn.CrossEntropyLoss(weight=w).cuda()\ncrit(out, y)",
+        "crit = nn.CrossEntropyLoss(weight=w.cuda())\ncrit(out, y)",
+        "crit = nn.CrossEntropyLoss(weight=w)\ncrit.to('cuda')\ncrit(out, y)",
+        "crit = nn.CrossEntropyLoss(weight=w)\ncrit(out.cpu(), y.cpu())",
+        "crit = nn.CrossEntropyLoss()\ncrit(out, y)",
+        "crit = nn.BCEWithLogitsLoss(pos_weight=torch.tensor(3.0))\ncrit(out, y)",
+    ],
+)
+def test_class_weights_that_may_lie_there(text: str) -> None:
+    assert "tensor-created-on-cpu" not in linted(LOSS + text)
+
+
+TYPED = """
+import torch
+out = torch.rand(4, 4, device="cuda")
+kind = torch.cuda.FloatTensor if out.is_cuda else torch.FloatTensor
+"""
+
+
+@pytest.mark.parametrize("kind", ["kind", "torch.cuda.FloatTensor", "'torch.cuda.FloatTensor'"])
+def test_a_tensor_type_is_a_place(kind: str) -> None:
+    assert linted(f"{TYPED}grid = torch.linspace(0, 1, 4).type({kind})\nprint(out + grid)") == []
+
+
+def test_a_dtype_is_no_place() -> None:
+    assert "tensor-created-on-cpu" in linted(f"{TYPED}grid = torch.linspace(0, 1, 4).type(torch.float16)\nprint(out + grid)")

@@ -1,6 +1,6 @@
 
 import pytest
-from asking import lint, linted, slugs
+from asking import explain, lint, linted, slugs
 
 
 @pytest.mark.parametrize(
@@ -61,3 +61,19 @@ def test_neighbours_in_source(text: str) -> None:
 
 
 HEAD = "import torch\nfrom torch.utils.data import DataLoader\n"
+
+
+@pytest.mark.parametrize("line", ["x.cuda()", "x.to('cuda')", "x.half()", "x.cuda(non_blocking=True)"])
+def test_told_in_the_words_of_the_line(line: str) -> None:
+    (finding,) = [f for f in lint(f"{HEAD}x = torch.rand(3)\n{line}\n").findings if f.slug == "to-result-discarded"]
+    assert finding.values["line"] == line
+    assert finding.values["method"] == f".{line[2:].partition('(')[0]}()"
+
+
+@pytest.mark.parametrize("line", ["images.to(device)", "images.cuda()"])
+def test_told_in_the_words_of_a_pasted_line(line: str) -> None:
+    error = "RuntimeError: Input type (torch.FloatTensor) and weight type (torch.cuda.FloatTensor) should be the same\n\n"
+    report = explain(f"{error}17:    {line}  # moved\n18:    out = model(images)")
+    (finding,) = [f for f in report.findings if f.slug == "to-result-discarded"]
+    assert finding.values["line"] == line
+    assert finding.values["method"] == f".{line[7:].partition('(')[0]}()"

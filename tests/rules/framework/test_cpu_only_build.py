@@ -1,5 +1,5 @@
 import pytest
-from asking import slugs
+from asking import explain, slugs
 
 
 @pytest.mark.parametrize(
@@ -74,3 +74,8 @@ def test_signs_of_a_build_without_cuda(text: str) -> None:
 
 def test_a_frame_of_set_device_is_no_sign() -> None:
     assert "cpu-only-build" not in slugs("    torch._C._cuda_setDevice(device)\nRuntimeError: CUDA error: invalid device ordinal")
+
+
+def test_chinese_without_a_version_is_spaced() -> None:
+    report = explain("AssertionError: Torch not compiled with CUDA enabled")
+    assert next(f for f in report.findings if f.slug == "cpu-only-build").text("zh").title == "安装的 PyTorch 是 CPU 版"

@@ -32,7 +32,8 @@ own innermost line (not in site-packages, not ours). Sizes are bytes, lists are 
                     "crashed" the dry run itself failed
     error           null | {"type": "torch.OutOfMemoryError", "message": as CUDA says it, "traceback": text as Python prints it
                     (without our frames), "place", "kind": "script" | "oom" | "device" (mixed, or numpy) | "cuda" (device-side
-                    assert, fork, ordinal) | "unsupported" | "internal", "exit": code when the script called sys.exit, else null,
+                    assert, fork, ordinal) | "unsupported" | "internal" | "arguments" (of the command line, which the script
+                    wants: "message" says which), "exit": code when the script called sys.exit, else null,
                     "operands": of kind "device": what `ongpu.probes.operands` tells of the failing lines, else null}
     stopped_by      null | "steps" | "batches" | "seconds" | "cpu-only"
     torch, python, platform, script, mode, seconds (wall), started_seconds (set-up)
@@ -87,7 +88,7 @@ own innermost line (not in site-packages, not ours). Sizes are bytes, lists are 
                      "peak_reserved", "fits"}], "reserved_per_sample", "reserved_fixed", "verified": bool (traced at that size),
                      "bounded": bool (false: larger ones may fit too), "by": "loader",
                      "why": text when null, "accumulate": windows that keep the effective batch at most as given}
-    savings         [{"change": "checkpointing" | "bf16-autocast" | "adam-8bit" | "set-to-none" | "half-sequence",
+    savings         [{"change": "checkpointing" | "bf16-autocast" | "fp16-autocast" | "adam-8bit" | "set-to-none" | "half-sequence",
                      "peak_allocated", "peak_reserved", "saved": bytes of reserved, "saved_allocated", "how": text, "applies": bool,
                      "failed": null | why it could not be tried}]   each traced: one step of the same run with the change made
     ranks           null | [{"rank", "local_rank", "device": "cuda:0" | null, "outcome", "error", "peak_reserved", "collectives":

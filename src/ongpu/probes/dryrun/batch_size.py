@@ -206,12 +206,18 @@ class BatchFinder:
         verified = bool(largest)
         if should is not None and should > largest:
             largest, verified = should, False
-        accumulate = 1 if largest >= self.as_run else (math.ceil(self.as_run / largest) if largest else None)
+        accumulate = 1 if largest >= self.as_run else (windows(self.as_run, largest) if largest else None)
         return {
             "as_run": self.as_run, "largest": largest, "traced": rows, "reserved_per_sample": round(slope),
             "reserved_fixed": round(rows[0]["peak_reserved"] - slope * rows[0]["batch"]), "verified": verified, "bounded": bounded,
             "by": "loader", "why": None, "accumulate": accumulate,
         }  # fmt: skip
+
+
+def windows(rows: int, largest: int) -> int:
+    """Least number of windows of at most `largest` rows; up to twice as many where these make exactly `rows`, such as 8 of 64 for 512."""
+    least = math.ceil(rows / largest)
+    return next((number for number in range(least, 2 * least + 1) if rows % number == 0), least)
 
 
 def growing(start: Step, step: Step, other: Step, rows: int, rows_other: int) -> Optional[Callable[[int], Callable[[Any], int]]]:

@@ -45,7 +45,8 @@ def _maker(old: Any) -> Any:
     def make(*args: Any, **kwargs: Any) -> Any:
         if type(kwargs.get("device")) is int:
             kwargs = _named(kwargs)
-        if type(kwargs.get("generator")) is torch.Generator:  # the pretend card's is a subclass
+        generator = kwargs.get("generator")
+        if generator is not None and getattr(generator.device, "type", "") == "cpu":
             device = kwargs.get("device")
             if pretend.card_of(torch.get_default_device() if device is None else device, 0) is not None:
                 raise RuntimeError("Expected a 'cuda' device type for generator but found 'cpu'")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import linecache
 import os
 import time
 from typing import Any, Dict, Optional
@@ -74,6 +76,14 @@ class Loaders:
             return loaders.following(self, old_next)
 
         base.__init__, base.__next__ = start, following
+        old_made = module.DataLoader.__init__
+
+        @functools.wraps(old_made)
+        def made(self: Any, *args: Any, **kwargs: Any) -> None:
+            self.__dict__["_ongpu_made"] = loaders.world.where.here()
+            old_made(self, *args, **kwargs)
+
+        module.DataLoader.__init__ = made
         sampler = torch.utils.data.distributed.DistributedSampler
         old_epoch = sampler.set_epoch
 
@@ -101,7 +111,7 @@ class Loaders:
             context = getattr(loader, "multiprocessing_context", None)
             method = getattr(context, "_name", None) or torch.multiprocessing.get_start_method()
             found = self.rows[id(loader)] = {
-                "place": self.world.where.here(), "dataset": type(loader.dataset).__name__, "length": length,
+                "place": self._place(loader), "dataset": type(loader.dataset).__name__, "length": length,
                 "batch_size": getattr(loader, "batch_size", None), "workers": int(loader.num_workers),
                 "pin_memory": bool(loader.pin_memory), "persistent_workers": bool(getattr(loader, "persistent_workers", False)),
                 "prefetch_factor": getattr(loader, "prefetch_factor", None), "drop_last": bool(getattr(loader, "drop_last", False)),
@@ -109,6 +119,12 @@ class Loaders:
                 "context": method, "batches": 0, "seconds": 0.0, "per_epoch": per_epoch, "set_epoch": False, "kept": loader,
             }  # fmt: skip
         return found
+
+    def _place(self, loader: Any) -> Any:
+        """The line that makes it, where that is the user's own; else the line that reads it."""
+        made = loader.__dict__.get("_ongpu_made")
+        own = made is not None and "Loader" in linecache.getline(made[0], made[1])
+        return made if own else self.world.where.here()
 
     def following(self, iterator: Any, old_next: Any) -> Any:
         """The next batch, unless enough were seen."""

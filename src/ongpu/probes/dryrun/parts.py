@@ -16,6 +16,7 @@ from .composites import Composites
 from .loaders import Loaders
 from .mode import Mode
 from .overlay import Overlay, spare_old
+from .reached import Reached
 from .sandbox import Sandbox
 from .savings import Savings
 from .state import World
@@ -38,6 +39,7 @@ class Parts:
         self.savings = Savings(self.mode, self.watch, self.loaders)
         self.finder = BatchFinder(self.mode, self.loaders, self.freeze) if world.spec["mode"] == "find-batch-size" else None
         self.kept: List[Any] = []
+        self.reached = Reached()
 
     def install(self) -> None:
         """Change this process's torch into one with that card. There is no way back: the process ends with the run."""

@@ -24,7 +24,7 @@ class Reached:
 
     def compile(self, source: bytes, name: str) -> CodeType:
         """The code of a script; SyntaxError as Python raises it."""
-        tree = ast.parse(source, name)
+        tree: Any = compile(source, name, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
         self.file = os.path.abspath(name)
         self._mark(tree.body, "")
         setattr(builtins, MARK, self.entered.add)

@@ -110,6 +110,9 @@ def execute(parts: Any, arguments: List[str]) -> Tuple[str, Optional[Dict[str, A
         error = told_error(world, end, "script") if bad else None
         if error is not None:
             error["exit"] = code if isinstance(code, int) else 1
+            wanted = wants(end) if code == 2 else None
+            if wanted is not None:
+                error.update({"kind": "arguments", "message": wanted[:1000]})
     except BaseException as problem:
         parts.kept.append(problem)
         if parts.savings.active is not None:  # it was our change that failed, after the script's own steps were done
@@ -124,6 +127,19 @@ def execute(parts: Any, arguments: List[str]) -> Tuple[str, Optional[Dict[str, A
         outcome, error = "error", out_of_memory(world)
     gc.collect()
     return outcome, error
+
+
+def wants(end: BaseException) -> Optional[str]:
+    """What a parser of command lines (argparse, click) says it lacks; None where it was none that ended the run."""
+    trace = end.__traceback__
+    while trace is not None:
+        frame = trace.tb_frame
+        if os.path.basename(frame.f_code.co_filename) == "argparse.py" and frame.f_code.co_name == "error":
+            return str(frame.f_locals.get("message") or "")
+        trace = trace.tb_next
+    cause = end.__context__
+    said = getattr(cause, "format_message", None) if type(cause).__module__.startswith("click") else None
+    return str(said()) if said is not None else None
 
 
 def script(parts: Any, name: str) -> None:
@@ -142,8 +158,11 @@ def sources(world: World, arguments: List[str]) -> List[str]:
     files = [] if arguments[0] == "-m" else [os.path.abspath(arguments[0])]
     for module in list(sys.modules.values()):
         name = getattr(module, "__file__", None)
-        if isinstance(name, str) and name.endswith(".py") and world.where.users(name) and os.path.abspath(name) not in files:
-            files.append(os.path.abspath(name))
+        if not isinstance(name, str) or not name.endswith(".py") or not world.where.users(name):
+            continue
+        path = os.path.abspath(name)
+        if path not in files and not path.startswith(os.path.dirname(OURS.rstrip(os.sep)) + os.sep) and os.path.isfile(path):
+            files.append(path)
     return files[:100]
 
 
@@ -203,6 +222,8 @@ def told_error(world: World, problem: BaseException, kind: str) -> Dict[str, Any
     kind_name = type(problem)
     name = kind_name.__name__ if kind_name.__module__ in ("builtins", "__main__") else "%s.%s" % (kind_name.__module__, kind_name.__name__)
     place = world.where.of_error(problem.__traceback__)
+    if isinstance(problem, SyntaxError) and problem.filename and world.where.users(problem.filename):
+        place = (problem.filename, problem.lineno or 0, "<module>")
     if FORKED in str(problem):
         inside = in_worker(world, str(problem))
         place = inside or place
@@ -221,9 +242,24 @@ def operands(problem: BaseException) -> Optional[str]:
     try:
         head, _, rows = importlib.import_module("_ongpu_probes.operands").describe(problem.__traceback__).partition("\n")
         frames = json.loads(head)["frames"]  # the PyTorch here, without CUDA, says nothing of the script
+        if trained_by_library(problem):
+            told = [row for row in map(json.loads, rows.splitlines()) if row["role"] != "module" and not row.get("registered")]
+            rows = "\n".join(map(json.dumps, told))
         return "%s\n%s" % (json.dumps({"what": "failure", "frames": frames}), rows)
     except Exception:
         return None
+
+
+def trained_by_library(problem: BaseException) -> bool:
+    """Whether a library other than torch called the failing code: Lightning moves the model back to the CPU as it cleans up, so
+    where modules are now is not where they were."""
+    trace, torch = problem.__traceback__, os.sep + "torch" + os.sep
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_filename
+        if "site-packages" in name and torch not in name:
+            return True
+        trace = trace.tb_next
+    return False
 
 
 def in_worker(world: World, text: str) -> Optional[Place]:

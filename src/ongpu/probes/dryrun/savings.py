@@ -48,10 +48,11 @@ class Savings:
             return False
         self.base = replay(step.before, step.events, self.world.settings)
         self._eight_bit(step)
+        half = "bf16-autocast" if self._has_bf16() else "fp16-autocast"
         self.queue = [
             Trial("set-to-none", "zero_grad(set_to_none=True)", self._none, self._back),
             Trial("checkpointing", "the repeated blocks recomputed in the backward pass", self._checkpoint, self._back),
-            Trial("bf16-autocast", "forward and loss under torch.autocast(bfloat16)", self._autocast, self._back),
+            Trial(half, "forward and loss under torch.autocast", self._autocast, self._back),
             Trial("half-sequence", "token batches cut to half their length", self._half, self._back),
         ]
         return self._next()
@@ -76,6 +77,8 @@ class Savings:
             trial = self.queue.pop(0)
             try:
                 if not trial.enter():
+                    if trial.change == "checkpointing":
+                        self._not_tried(trial, "no repeated blocks were found in the model")
                     continue
             except Exception as error:
                 self.failed(trial, error)
@@ -87,10 +90,12 @@ class Savings:
     def failed(self, trial: Trial, error: BaseException) -> None:
         """The change could not be tried."""
         trial.leave()
+        self._not_tried(trial, "%s: %s" % (type(error).__name__, str(error).split("\n")[0][:200]))
+
+    def _not_tried(self, trial: Trial, why: str) -> None:
         self.rows.append(
             {"change": trial.change, "how": trial.how, "applies": False, "saved": None, "saved_allocated": None,
-             "peak_allocated": None, "peak_reserved": None,
-             "failed": "%s: %s" % (type(error).__name__, str(error).split("\n")[0][:200])}
+             "peak_allocated": None, "peak_reserved": None, "failed": why}
         )  # fmt: skip
 
     def _row(self, change: str, how: str, figures: Tuple[int, int]) -> None:
@@ -171,12 +176,13 @@ class Savings:
         self.undo.append(undo)
 
     def _autocast(self) -> bool:
-        if self.world.calls.get("autocast_dtypes") or tuple(self.world.card["capability"]) < (8, 0):
+        if self.world.calls.get("autocast_dtypes"):
             return False
         models = self._models()
         if not any(p.dtype is torch.float32 for m in models for p in m.parameters()):
             return False
-        self.watch.around_forward = lambda: torch.autocast("cuda", dtype=torch.bfloat16)
+        dtype = torch.bfloat16 if self._has_bf16() else torch.float16
+        self.watch.around_forward = lambda: torch.autocast("cuda", dtype=dtype)
 
         def undo() -> None:
             self.watch.around_forward = None
@@ -184,6 +190,9 @@ class Savings:
 
         self.undo.append(undo)
         return True
+
+    def _has_bf16(self) -> bool:
+        return tuple(self.world.card["capability"]) >= (8, 0)
 
     def _half(self) -> bool:
         lengths = {int(s) for s in self.loaders.token_lengths}

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from ongpu.facts.mismatch import Mismatches
 from ongpu.facts.operands import Operands, cause, seen, sides
 from ongpu.facts.program import Event, Program, Script, distinct
-from ongpu.facts.values import CPU, CUDA, MAYBE, Tensor
+from ongpu.facts.values import CPU, CUDA, MAYBE, Const, Device, Module, Tensor
 from ongpu.model import Certainty, Finding, Layer, Ref, Rule, Severity, Text
 
 
@@ -21,6 +21,7 @@ CROSSES = ("copy_", "set_", "type_as", "index_select", "forward")  # may bring d
 
 def _in_source(script: Script) -> Iterator[Finding]:
     """Operations on a tensor that was brought to the CPU, or never left it, and one on the GPU."""
+    yield from _two_cards(script)
     for mix in distinct(script.of("mix")):
         parts = [a for a in mix.args if isinstance(a, Tensor) and not a.scalar]
         astray = next((a for a in parts if a.where == CPU and a.seed() is None), None)
@@ -36,6 +37,40 @@ def _in_source(script: Script) -> Iterator[Finding]:
             values={"one": "cpu", "other": "cuda", "line": mix.line, "code": mix.words(), "what": _origin(astray)},
             refs=(mix.ref(), *_brought(script, astray)),
         )
+
+
+def _two_cards(script: Script) -> Iterator[Finding]:
+    """A layer of PyTorch on one card and its input on another, both by literal numbers, unconditionally."""
+    for call in distinct(script.calls("forward")):
+        model = call.receiver
+        if not isinstance(model, Module) or model.wraps or model.either or not model.name.startswith("torch.nn.") or not call.args:
+            continue
+        moves, given = model.moved(call), call.args[0]
+        if not moves or model.parts_moved(call) or model.leaks() or not isinstance(given, Tensor):
+            continue
+        last = moves[-1]
+        home = last.device.index if last.device.where == CUDA and not last.device.ranked else None
+        brought = next((e for e in script.calls(".to", ".cuda") if e.value is given), given.made if given.origin == "made" else None)
+        there = _card(brought) if brought else None
+        if home is None or brought is None or there is None or home == there or not (brought.certain and last.event.certain):
+            continue
+        yield Finding(
+            certainty=Certainty.LIKELY,
+            subject=call.words(),
+            variant="cards-source",
+            values={"one": f"cuda:{there}", "other": f"cuda:{home}", "line": call.line, "code": call.words()},
+            refs=(call.ref(), brought.ref(), last.event.ref()),
+        )
+
+
+def _card(event: Event) -> int | None:
+    """The card that the call names by a literal number."""
+    given = event.arg(0 if event.name in (".to", ".cuda") else None, "device")
+    if isinstance(given, Const):
+        if isinstance(given.value, str) and given.value.startswith("cuda:") and given.value[5:].isdecimal():
+            return int(given.value[5:])
+        return given.value if type(given.value) is int else None
+    return given.index if isinstance(given, Device) and given.where == CUDA and not given.ranked else None
 
 
 def _mixed(astray: Tensor) -> bool:
@@ -95,6 +130,18 @@ RULE = Rule(
                 title="{code}：一个操作数在 CPU 上（{what}），另一个在 GPU 上",
                 why="PyTorch 不会自动在设备间复制；只有没有维度的 CPU 张量才能参与 GPU 上的运算。",
                 fix="先把两者放到同一处：.to(other.device)，只需要数值时则都放到 CPU。",
+            ),
+        ),
+        "cards-source": (
+            Text(
+                title="{code}: the input is on {one}, the layer on {other}",
+                why="PyTorch does not copy between GPUs on its own: every operand of an operation must lie on one card. This stops with \"Expected all tensors to be on the same device\".",
+                fix="Name one device once, and use it for both: device = torch.device(\"{other}\"); or, where the layers are spread on purpose, move the tensor to the layer's card just before: .to(\"{other}\").",
+            ),
+            Text(
+                title="{code}：输入在 {one} 上，而层在 {other} 上",
+                why="PyTorch 不会自动在 GPU 之间复制：一次运算的所有操作数必须在同一块卡上。这里会报 \"Expected all tensors to be on the same device\"。",
+                fix="只写一次设备并两处共用：device = torch.device(\"{other}\")；若有意把层分布在多块卡上，就在使用前把张量移到该层所在的卡：.to(\"{other}\")。",
             ),
         ),
         "lengths": (

@@ -1,13 +1,16 @@
 """The model is on the GPU, the batch or its labels are not."""
 
+import ast
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from ongpu.facts.mismatch import Mismatches
 from ongpu.facts.objects import Objects, cite, names
 from ongpu.facts.operands import Operands, cause, seen, sides
+from ongpu.facts.placing import move_of, moved_words, place_of
 from ongpu.facts.program import Event, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
-from ongpu.facts.values import CPU, CUDA, Module, Tensor, may_be_gpu
+from ongpu.facts.values import CPU, CUDA, Items, Module, Tensor, Value, may_be_gpu
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 
@@ -29,16 +32,33 @@ def check(mismatches: Mismatches | None, program: Program | None, objects: Objec
         )
 
 
+class _Astray:
+    """What one line gives a model and its loss that never was moved: the words of each, and the calls."""
+
+    def __init__(self, call: Event, where: str, move: str) -> None:
+        self.call, self.where, self.move = call, where, move
+        self.given: list[tuple[Tensor, ast.expr | None]] = []
+        self.others: list[Event] = []  # losses that are given more of it
+
+    def reaches(self, output: Tensor) -> bool:
+        """Whether that output was computed from one of these, as it is."""
+        mine = {id(given) for given, _ in self.given}
+        return any(id(tensor) in mine for tensor in output.line(unmoved=True))
+
+
 def _in_source(script: Script) -> Iterator[Finding]:
+    """One finding for each line that calls a model; what its loss is given joins it, where both stay on the CPU."""
+    found: dict[tuple[str, int], _Astray] = {}
     for call in distinct(script.calls("forward")):
         model = call.receiver
         if not isinstance(model, Module) or model.wraps or not model.weighs or call.at.frame.inside("forward"):
             continue  # DataParallel and DistributedDataParallel move their inputs themselves
         where = model.where(call)
-        for given in (*call.args, *(call.kw or {}).values()):
-            if may_be_gpu(where) and _stays(given) and not _counts(call, given):
-                yield _finding(call, given, where, "source")
-                break
+        stay = [(given, node) for given, node in _parts(call, model) if _stays(given) and not _counts(call, node)] if may_be_gpu(where) else []
+        if stay:
+            astray = found.setdefault((call.file.name, call.line), _Astray(call, where, move_of(model, call, script)))
+            astray.given += stay
+    alone: list[Finding] = []
     heavy = {id(e.node) for e in script.calls("forward") if isinstance(e.receiver, Module) and e.receiver.weighs}  # no losses
     for mix in distinct(script.of("mix")):
         if id(mix.node) in heavy:
@@ -47,8 +67,42 @@ def _in_source(script: Script) -> Iterator[Finding]:
         if not loss or mix.at.frame.inside("forward") or len(mix.args) < 2:
             continue
         output, target = mix.args[:2]
-        if isinstance(output, Tensor) and may_be_gpu(output.where) and output.origin in ("output", "derived") and _stays(target) and not _constant(target):
-            yield _finding(mix, target, output.where, "target-source")
+        if not isinstance(output, Tensor) or not isinstance(target, Tensor) or not may_be_gpu(output.where) or output.origin not in ("output", "derived"):
+            continue
+        if not _stays(target) or _constant(target):
+            continue
+        node = _node(script, mix, target)
+        with_inputs = next((astray for astray in found.values() if astray.reaches(output)), None)
+        if with_inputs:
+            with_inputs.given.append((target, node))
+            with_inputs.others.append(mix)
+        else:
+            alone.append(_labels(script, mix, output, target, node))
+    yield from (_finding(astray) for astray in found.values())
+    yield from alone
+
+
+def _parts(call: Event, model: Module) -> Iterator[tuple[Value, ast.expr | None]]:
+    """What the model is given, with its words; for PyTorch's own layers also what stands in tuples: the state of an LSTM."""
+    given = [(value, call.given(place)) for place, value in enumerate(call.args)]
+    given += [(value, call.given(None, name)) for name, value in (call.kw or {}).items()]
+    for value, node in given:
+        if isinstance(value, Items) and value.keys is None and not value.uniform and model.name.startswith("torch.nn."):
+            apart = node.elts if isinstance(node, ast.Tuple | ast.List) and len(node.elts) == len(value.items) else [node] * len(value.items)
+            yield from ((item, part) for item, part in zip(value.items, apart, strict=True) if not _constant(item))
+        else:
+            yield value, node
+
+
+def _node(script: Script, mix: Event, target: Tensor) -> ast.expr | None:
+    """The words of the target among the arguments of the loss."""
+    for event in script.of("call"):
+        if event.node is mix.node and isinstance(event.node, ast.Call):
+            places = [event.given(place) for place, value in enumerate(event.args) if value is target]
+            places += [event.given(None, name) for name, value in (event.kw or {}).items() if value is target]
+            if places:
+                return places[0]
+    return None
 
 
 CONSTANTS = ("torch.zeros", "torch.ones", "torch.full", "torch.arange", "torch.eye", "torch.linspace")
@@ -60,29 +114,51 @@ def _constant(target: object) -> bool:
     return seed is not None and seed.name in CONSTANTS and seed.loop is not None
 
 
-def _counts(call: Event, given: object) -> bool:
+def _counts(call: Event, node: ast.expr | None) -> bool:
     """Whether it is named as lengths are, which pack_padded_sequence wants on the CPU."""
-    words = [call.given(place, "") for place, value in enumerate(call.args) if value is given]
-    words += [call.given(None, name) for name, value in (call.kw or {}).items() if value is given]
-    return any(node is not None and "len" in call.file.segment(node).lower() for node in words)
+    return node is not None and "len" in call.file.segment(node).lower()
 
 
-def _stays(value: object) -> bool:
+def _stays(value: object) -> TypeGuard[Tensor]:
     """Whether it is a batch or a new tensor that was never moved from the CPU."""
     return isinstance(value, Tensor) and value.where == CPU and not value.scalar and value.origin in ("batch", "made", "derived")
 
 
-def _finding(call: Event, given: object, where: str, variant: str) -> Finding:
-    places = [place for place, value in enumerate(call.args) if value is given]
-    names = [name for name, value in (call.kw or {}).items() if value is given]
-    node = call.given(places[0] if places else None, *names[:1]) if call.kind == "call" else None
+def _finding(astray: _Astray) -> Finding:
+    call = astray.call
+    nodes = {call.file.quote(node): node for _, node in astray.given if node is not None}
+    names = list(nodes) or ["the input"]
+    single = len(names) == 1
+    piece = single and bool(nodes) and isinstance(nodes[names[0]], ast.Name) and astray.given[0][0].origin == "batch" and not astray.given[0][0].parents
+    spread = call.given(None, "**") if isinstance(call.node, ast.Call) else None
+    by_item = f"{{k: v{astray.move} for k, v in {names[0]}.items()}}"
+    moved = f"{names[0]} = {by_item}" if single and spread is not None and spread is nodes.get(names[0]) else moved_words(call.file, [*nodes.values()], astray.move) or astray.move
     return Finding(
         subject=call.words(),
-        variant=variant,
-        certainty=Certainty.CERTAIN if where == CUDA else Certainty.LIKELY,
-        values={"what": call.file.quote(node) if node is not None else "the input", "line": call.line, "code": call.words(), "model": "cuda"},
-        refs=(call.ref(), *((given.made.ref(),) if isinstance(given, Tensor) and given.made else ())),
-    )
+        variant="source" if single else "sources",
+        certainty=Certainty.CERTAIN if astray.where == CUDA else Certainty.LIKELY,
+        values={
+            "what": names[0] if single else ", ".join(names), "first": ", ".join(names[:-1]), "last": names[-1], "line": call.line, "model": place_of(astray.move),
+            "code": (astray.others or [call])[0].words(), "moved": moved, "by_item": by_item if piece else "?",
+        },
+        refs=(call.ref(), *(e.ref() for e in astray.others), *(given.made.ref() for given, _ in astray.given if given.made)),
+    )  # fmt: skip
+
+
+def _labels(script: Script, loss: Event, output: Tensor, target: Tensor, node: ast.expr | None) -> Finding:
+    """Only the labels stay; the output came from a model on the GPU."""
+    made = next((t.made for t in output.line(unmoved=True) if t.made and t.made.name == "forward" and isinstance(t.made.receiver, Module) and t.made.receiver.weighs), None)
+    move = move_of(made.receiver, loss, script) if made and isinstance(made.receiver, Module) else ".to(device)"
+    return Finding(
+        subject=loss.words(),
+        variant="target-source",
+        certainty=Certainty.CERTAIN if output.where == CUDA else Certainty.LIKELY,
+        values={
+            "what": loss.file.quote(node) if node is not None else "?", "line": loss.line, "code": loss.words(), "model": place_of(move),
+            "moved": moved_words(loss.file, [node], move) if node is not None else f"targets = targets{move}",
+        },
+        refs=(loss.ref(), *((target.made.ref(),) if target.made else ())),
+    )  # fmt: skip
 
 
 def _made_there(program: Program, mismatches: Mismatches) -> bool:
@@ -147,24 +223,36 @@ RULE = Rule(
             Text(
                 title="{what} is never moved to the GPU, where the model is (line {line})",
                 why="The model is moved to {model}, but what \"{code}\" gives it is still on the CPU. This stops with \"Expected all tensors to be on the same device\" as soon as there is a GPU.",
-                fix="Move each batch before the forward pass and keep the result: {what} = {what}.to(device); of a dictionary, item by item: {{k: v.to(device) for k, v in {what}.items()}}.",
+                fix="Move it before the forward pass and keep the result: {moved}{by_item:; of a dictionary, item by item: *}.",
             ),
             Text(
                 title="{what} 从未移到模型所在的 GPU（第 {line} 行）",
                 why="模型已移到 {model}，而“{code}”送进去的数据仍在 CPU 上。一旦有 GPU，就会报 \"Expected all tensors to be on the same device\"。",
-                fix="在前向之前移动每个 batch 并接住返回值：{what} = {what}.to(device)；字典要逐项移动：{{k: v.to(device) for k, v in {what}.items()}}。",
+                fix="在前向之前移动它并接住返回值：{moved}{by_item:；字典要逐项移动：*}。",
+            ),
+        ),
+        "sources": (
+            Text(
+                title="{first} and {last} are never moved to the GPU, where the model is (line {line})",
+                why="The model is moved to {model}, while {first} and {last} are still on the CPU when they are used (\"{code}\"). This stops with \"Expected all tensors to be on the same device\" as soon as there is a GPU.",
+                fix="Move them before the forward pass and keep the results: {moved}.",
+            ),
+            Text(
+                title="{first} 和 {last} 从未移到模型所在的 GPU（第 {line} 行）",
+                why="模型已移到 {model}，而 {first} 和 {last} 在使用时（“{code}”）仍在 CPU 上。一旦有 GPU，就会报 \"Expected all tensors to be on the same device\"。",
+                fix="在前向之前移动它们并接住返回值：{moved}。",
             ),
         ),
         "target-source": (
             Text(
-                title="The labels at line {line} are still on the CPU, while the model's output is on the GPU",
-                why="The model and its inputs are on {model}; the second argument of \"{code}\" never was moved there.",
-                fix="Move the targets with the inputs: targets = targets.to(device).",
+                title="{what:The labels *|The labels} at line {line} are still on the CPU, while the model's output is on the GPU",
+                why="The model is on {model}, and so is what it gives; the labels that \"{code}\" is given never were moved there.",
+                fix="Move the labels too, and keep the result: {moved}.",
             ),
             Text(
-                title="第 {line} 行的标签仍在 CPU 上，而模型输出在 GPU 上",
-                why="模型和输入都在 {model}，而“{code}”的第二个参数没有移过去。",
-                fix="和输入一起移动标签：targets = targets.to(device)。",
+                title="第 {line} 行的标签{what: *|}仍在 CPU 上，而模型输出在 GPU 上",
+                why="模型在 {model}，输出也在那里；而“{code}”用到的标签没有移过去。",
+                fix="同样移动标签并接住返回值：{moved}。",
             ),
         ),
         "target": (

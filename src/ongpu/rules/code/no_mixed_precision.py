@@ -113,7 +113,7 @@ def _in_run(run: DryRun) -> Iterator[Finding]:
     dtypes = {dtype for model in run.devices.models for dtype in model.dtypes if "float" in dtype}
     each = run.devices.flop.get("cuda", 0.0) / max(1, run.turns)
     if run.card.capability >= (7, 0) and each >= 1e11 and dtypes == {"float32"} and not run.calls.autocast:
-        yield Finding(severity=Severity.NOTE, certainty=Certainty.LIKELY, variant="run", values={"card": run.card.name, "work": f"{each / 1e12:.3g}"}, refs=run.heaviest())
+        yield Finding(severity=Severity.NOTE, certainty=Certainty.LIKELY, variant="run" if run.card.capability >= (8, 0) else "run-half", values={"card": run.card.name, "work": f"{each / 1e12:.3g}"}, refs=run.heaviest())
 
 
 RULE = Rule(
@@ -149,12 +149,24 @@ RULE = Rule(
             Text(
                 title="{work} TFLOP a pass run in float32, though {card} has tensor cores",
                 why="No autocast was entered and all weights are float32 in the dry run. TF32 (torch.set_float32_matmul_precision('high')) may be on: it is not seen here.",
-                fix="torch.set_float32_matmul_precision('high') on Ampere and newer; torch.autocast('cuda', dtype=torch.bfloat16), or float16 with torch.amp.GradScaler('cuda') on Volta and Turing. Measure what it gains.",
+                fix="torch.set_float32_matmul_precision('high') keeps float32 and uses TF32; torch.autocast('cuda', dtype=torch.bfloat16) shrinks the activations too. Measure what it gains.",
             ),
             Text(
                 title="每轮 {work} TFLOP 以 float32 运行，而 {card} 有 Tensor Core",
                 why="试运行中没有进入 autocast，权重全是 float32。TF32（torch.set_float32_matmul_precision('high')）可能已打开：这里看不出来。",
-                fix="Ampere 及更新的卡：torch.set_float32_matmul_precision('high')；torch.autocast('cuda', dtype=torch.bfloat16)，Volta 与 Turing 用 float16 加 torch.amp.GradScaler('cuda')。收益请实测。",
+                fix="torch.set_float32_matmul_precision('high') 保持 float32 并使用 TF32；torch.autocast('cuda', dtype=torch.bfloat16) 还能减少激活显存。收益请实测。",
+            ),
+        ),
+        "run-half": (
+            Text(
+                title="{work} TFLOP a pass run in float32, though {card} has tensor cores",
+                why="No autocast was entered and all weights are float32 in the dry run. The tensor cores of this card (before Ampere) compute in float16 only: they have no bfloat16 and no TF32.",
+                fix="torch.autocast('cuda', dtype=torch.float16) with torch.amp.GradScaler('cuda'). Measure what it gains.",
+            ),
+            Text(
+                title="每轮 {work} TFLOP 以 float32 运行，而 {card} 有 Tensor Core",
+                why="试运行中没有进入 autocast，权重全是 float32。这张卡（早于 Ampere）的 Tensor Core 只能算 float16：没有 bfloat16，也没有 TF32。",
+                fix="torch.autocast('cuda', dtype=torch.float16)，配合 torch.amp.GradScaler('cuda')。收益请实测。",
             ),
         ),
         "trace": (

@@ -83,7 +83,8 @@ def _in_run(run: DryRun) -> Finding:
         variant="run",
         values={
             "card": run.card.name, "batch": run.batch_size or "?", "fixed": size(run.fixed), "variable": size(variable),
-            "line": str(place) if place else "?", "need": size(run.needed),
+            "line": str(place) if place else "?", "need": size(run.needed), "largest": run.batch.largest if run.batch and run.batch.largest else "?",
+            "half": "bfloat16 autocast" if run.card.capability >= (8, 0) else "float16 autocast (torch.amp.GradScaler)",
         },
         refs=(*((place.ref(),) if place else ()), *held),
     )
@@ -111,12 +112,12 @@ RULE = Rule(
             Text(
                 title="One step does not fit on {card}{batch: at batch size *}",
                 why="The memory was full at {line}; with the context the run takes {need}. Weights, gradients and optimizer state are {fixed} of it; what grows with the batch, image size or sequence length is {variable}.",
-                fix="ongpu dryrun --find-batch-size tells the largest batch that fits, --savings what each change would save; make up for a smaller batch with gradient accumulation (loss divided by the number of micro-batches). bfloat16 autocast and activation checkpointing shrink the activations; a shorter sequence or smaller images do too.",
+                fix="{largest:The largest batch that fits is *;|ongpu dryrun --find-batch-size tells the largest batch that fits,} --savings tells what each change would save; make up for a smaller batch with gradient accumulation (loss divided by the number of micro-batches). {half} and activation checkpointing shrink the activations; a shorter sequence or smaller images do too.",
             ),
             Text(
                 title="单步放不进 {card}{batch:（batch 为 *）}",
                 why="显存在 {line} 处耗尽；加上上下文共需 {need}。其中权重、梯度和优化器状态占 {fixed}；随 batch、图像尺寸或序列长度增长的部分占 {variable}。",
-                fix="ongpu dryrun --find-batch-size 可求出放得下的最大 batch，--savings 可算出各项改动能省多少；用梯度累积补偿（损失除以累积步数）。bfloat16 autocast 和激活检查点能减少激活；更短的序列或更小的图像也可以。",
+                fix="{largest:放得下的最大 batch 是 *；|ongpu dryrun --find-batch-size 可求出放得下的最大 batch，}--savings 可算出各项改动能省多少；用梯度累积补偿（损失除以累积步数）。{half} 和激活检查点能减少激活；更短的序列或更小的图像也可以。",
             ),
         ),
         "snapshot": (

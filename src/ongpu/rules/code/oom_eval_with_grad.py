@@ -9,7 +9,7 @@ from ongpu.facts.memory import suspect
 from ongpu.facts.program import Event, Loop, Program, Script
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.system import Processes
-from ongpu.facts.values import Module
+from ongpu.facts.values import Module, Tensor
 from ongpu.model import Certainty, Edit, Finding, Layer, Ref, Rule, Severity, Text
 
 
@@ -24,24 +24,45 @@ def check(
 
 
 def _in_source(script: Script) -> Iterator[Finding]:
-    """Loops that call a module in eval() mode with gradients on, in a script that trains."""
+    """Loops that call a module in eval() mode with gradients on, in a script that trains; or in a function that is named so."""
     if not (script.names_cuda or script.managed) or script.managed & {"lightning"}:
         return
     for loop in script.loops:
         call = next((f for f in loop.forwards or () if f.loop is loop), None) if loop.evaluates else None
-        if call is None or call.name not in ("forward", ".forward") or call.at.grad is not True or not isinstance(call.receiver, Module) or call.receiver.training(call) is not False:
+        if call is None or call.name not in ("forward", ".forward") or call.at.grad is not True or not isinstance(call.receiver, Module):
+            continue
+        named = call.receiver.training(call) is not False
+        if named and not _evaluation_by_name(script, call, call.receiver):
             continue
         if call.at.frame.inside("forward", "step", "evaluation") or _wants_gradients(script, loop, call):
             continue
         yield Finding(
             subject=call.words(),
-            certainty=Certainty.LIKELY,
+            certainty=Certainty.POSSIBLE if named else Certainty.LIKELY,
             severity=Severity.WARNING,
-            variant="source",
-            values={"code": call.words(), "line": call.line},
+            variant="named-source" if named else "source",
+            values={"code": call.words(), "line": call.line, "function": call.at.frame.name},
             refs=(call.ref(), *_last_eval(call.receiver, call)),
-            edits=_decorated(call),
+            edits=() if named else _decorated(call),  # a name is no proof
         )
+
+
+EVALUATES = frozenset({"val", "valid", "validate", "validation", "eval", "evaluate", "evaluation", "test"})
+
+
+def _evaluation_by_name(script: Script, call: Event, module: Module) -> bool:
+    """Whether its function is called so, and the script calls that function and trains that module elsewhere; tests of pytest are not meant."""
+    frame, file = call.at.frame, call.file
+    words = frame.name.lower().split("_")
+    if frame.function is None or not EVALUATES.intersection(words) or "train" in words or any(f.alone for f in frame.chain()):
+        return False
+    if "pytest" in script.imports or "unittest" in script.imports or file.name.replace("\\", "/").rpartition("/")[2].startswith("test_"):
+        return False
+    told = [e for e in module.modes or () if e.order < call.order and e.name in (".train", ".eval")]
+    if told and (told[-1].args or told[-1].kw):
+        return False  # a mode that nobody knows
+    losses = (e.receiver for e in script.calls(".backward"))
+    return any(isinstance(loss, Tensor) and any(m is module.inner.root for m in loss.modules()) for loss in losses)
 
 
 def _decorated(call: Event) -> tuple[Edit, ...]:
@@ -128,6 +149,18 @@ RULE = Rule(
                 title="评估时没有关闭梯度：{code} 处于 eval() 模式，却不在 torch.no_grad() 之内",
                 why="model.eval() 只切换 BatchNorm、Dropout 等层。autograd 仍会记录每次前向的计算图，并保留全部激活直到输出被释放：白白占用与训练相同的显存，还更慢。",
                 fix="把循环放进 with torch.no_grad():（或 torch.inference_mode()），或给函数加上 @torch.no_grad()。",
+            ),
+        ),
+        "named-source": (
+            Text(
+                title="{function} runs {code} with gradients on: no torch.no_grad() around it",
+                why="By its name the function evaluates a model that this script trains, and nothing in it asks for gradients. Autograd still records the graph of each forward pass and keeps all its activations until the output is gone: memory as in training, for nothing, and slower. Without model.eval() layers such as Dropout and BatchNorm also act as in training.",
+                fix="Decorate {function} with @torch.no_grad() (or torch.inference_mode()), call model.eval() at its start, and model.train() before training goes on.",
+            ),
+            Text(
+                title="{function} 在开着梯度的情况下运行 {code}：外层没有 torch.no_grad()",
+                why="从名字看，这个函数在评估本脚本训练的模型，其中没有任何地方需要梯度。autograd 仍会记录每次前向的计算图，并保留全部激活直到输出被释放：白白占用与训练相同的显存，还更慢。不调用 model.eval() 时，Dropout、BatchNorm 等层也仍按训练方式工作。",
+                fix="给 {function} 加上 @torch.no_grad()（或 torch.inference_mode()），在开头调用 model.eval()，继续训练前再调用 model.train()。",
             ),
         ),
     },

@@ -60,7 +60,7 @@ def _in_error(oom: OutOfMemory, traceback: Traceback | None, log: TrainingLog | 
         certainty=certainty if not busy else Certainty.LIKELY,
         variant="startup" if error.kind == "startup" else "busy" if busy else "",
         values={
-            "held": "?" if held is None else f"{held:.2f} GiB", "mine": "?" if mine is None else _size(error.allocated or mine), "total": "?" if error.total is None else f"{error.total:.2f} GiB",
+            "held": "?" if held is None else f"{held:.2f} GiB", "mine": "?" if mine is None else _size(mine), "total": "?" if error.total is None else f"{error.total:.2f} GiB",
             "gpu": "?" if error.gpu is None else error.gpu, "free": _size(error.free), "wanted": _size(error.wanted),
             "pids": error.pids or tuple(p.pid for p in shown if p.pid)[:6] or "not shown",
         },

@@ -6,18 +6,23 @@ from collections.abc import Iterator
 from ongpu.facts.mismatch import Mismatch, Mismatches
 from ongpu.facts.objects import Objects, cite, names
 from ongpu.facts.operands import Operands, cause, seen
+from ongpu.facts.placing import move_of
 from ongpu.facts.program import Event, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.values import CPU, CUDA, MANAGED, MAYBE, SELF, Class, Items, Module, Tensor, Unknown
+from ongpu.lazy import replace
 from ongpu.model import Certainty, Edit, Finding, Layer, Rule, Severity, Text
 
 
 def check(
     mismatches: Mismatches | None, symptoms: Symptoms | None, objects: Objects | None, operands: Operands | None, program: Program | None
 ) -> Iterator[Finding]:
-    yield from (finding for script in program.scripts for finding in _in_source(script)) if program else ()
+    found = [finding for script in program.scripts for finding in _in_source(script)] if program else []
+    yield from found
     yield from _in_objects(objects) if objects else ()
-    yield from _in_error(mismatches, symptoms, operands)
+    met = {raised.own()[-1].line for raised in (one.raised for one in mismatches.found) if raised.own()} if mismatches else set()
+    if not any(finding.severity is None and ref.line in met for finding in found for ref in finding.refs):  # the source names the place
+        yield from _in_error(mismatches, symptoms, operands)
 
 
 def _in_source(script: Script) -> Iterator[Finding]:
@@ -29,6 +34,7 @@ def _in_source(script: Script) -> Iterator[Finding]:
         moved = [a for a in call.args if isinstance(a, Tensor) and a.where in (CUDA, MAYBE)]
         if layer.where(call) == CPU and moved:
             yield _made(layer.made, call, "layer-source", layer.name.rpartition(".")[2])
+    yield from _weights(script)
     told: set[int] = set()
     for source, call in _given(script):
         if id(source.node) not in told:
@@ -48,6 +54,33 @@ def _in_source(script: Script) -> Iterator[Finding]:
         elif held is None and places & ({CUDA, MAYBE, MANAGED} if made.at.frame.inside("forward", "step") else {CUDA, MAYBE}) and not (mix.name in LOSSES and not inside and not _constant(made)):
             told.add(id(made.node))
             yield _made(made, mix, "source", made.words(40), None, _placed(made))
+
+
+def _weights(script: Script) -> Iterator[Finding]:
+    """The class weights of a loss that nothing moved, where its input lies on the GPU."""
+    told: set[str] = set()
+    for call in distinct(script.calls("forward")):
+        loss = call.receiver
+        if not isinstance(loss, Module) or loss.made is None or loss.name not in WEIGHTED or loss.where(call) != CPU:
+            continue
+        moved = bool(call.args) and isinstance(call.args[0], Tensor) and call.args[0].where in (CUDA, MAYBE)
+        for name in ("weight", "pos_weight"):
+            weight = loss.made.arg(0 if name == "weight" else None, name)
+            if moved and isinstance(weight, Tensor) and weight.where == CPU and weight.sized and not weight.scalar:
+                criterion = call.file.quote(call.call.func)
+                if criterion not in told:
+                    told.add(criterion)
+                    yield replace(_made(loss.made, call, "weight-source", name), values={"what": name, "code": loss.made.words(60), "criterion": criterion, "moved": _as_moved(script, call, criterion), "used": call.words(60)})
+
+
+WEIGHTED = ("torch.nn.CrossEntropyLoss", "torch.nn.NLLLoss", "torch.nn.BCELoss", "torch.nn.BCEWithLogitsLoss", "torch.nn.MultiMarginLoss")
+
+
+def _as_moved(script: Script, call: Event, criterion: str) -> str:
+    """The move of the criterion, in the words of the model's own."""
+    output = call.args[0]
+    made = next((t.made for t in output.line() if t.made and t.made.name == "forward"), None) if isinstance(output, Tensor) else None
+    return criterion + (move_of(made.receiver, call, script) if made and isinstance(made.receiver, Module) else ".cuda()")
 
 
 def _given(script: Script) -> Iterator[tuple[Event, Event]]:
@@ -231,6 +264,18 @@ RULE = Rule(
                 title="{what} 建在 forward 里：{code} 每次调用都在 CPU 上新建一层，权重也是新的",
                 why="没有任何东西会移动 forward 里新建的层：它的权重在 CPU，而输入在 GPU。而且每次都重新随机初始化，优化器从不训练它。",
                 fix="在 __init__ 里建一次并存为属性（self.layer = {what}(...)），这样 .to(device) 会移动它、优化器会训练它；没有权重的函数用 torch.nn.functional。",
+            ),
+        ),
+        "weight-source": (
+            Text(
+                title="The {what} of {criterion} lies on the CPU, while what {used} is given is on the GPU",
+                why="A loss holds its {what} as a buffer, which moves with the loss only; \"{code}\" was never moved. This stops with \"Expected all tensors to be on the same device\" as soon as there is a GPU.",
+                fix="Move the loss as the model: {criterion} = {moved}; or make the {what} on the GPU.",
+            ),
+            Text(
+                title="{criterion} 的 {what} 在 CPU 上，而 {used} 的输入在 GPU 上",
+                why="损失函数把 {what} 存为 buffer，只会随损失函数本身移动；“{code}”从未移动过。一旦有 GPU，就会报 \"Expected all tensors to be on the same device\"。",
+                fix="像模型一样移动损失函数：{criterion} = {moved}；或者把 {what} 建在 GPU 上。",
             ),
         ),
         "attribute": (

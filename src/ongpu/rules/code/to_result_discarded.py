@@ -32,7 +32,7 @@ def _in_source(program: Program) -> Iterator[Finding]:
             yield Finding(
                 subject=name,
                 severity=None if moved else Severity.WARNING,
-                values={"name": name, "line": call.words()},
+                values={"name": name, "line": call.words(), "method": f"{call.name}()"},
                 refs=(call.ref(),),
                 edits=_kept(call, name),
             )
@@ -50,9 +50,11 @@ def _in_error(symptoms: Symptoms, mismatches: Mismatches | None) -> Iterator[Fin
         return
     stays = [m for m in mismatches.found if m.suspect[0] in ("input-not-moved", "device-mismatch", "tensor-created-on-cpu")] if mismatches else []
     refs = (*(hit.ref for hit in lines[:3]), *(stays[0].raised.cite() if stays else ()))
+    name, line = lines[0].groups.get("name", "x"), lines[0].ref.quote.strip()
+    call = line[max(line.find(f"{name}."), 0) :].partition("#")[0].strip(" │")
     yield Finding(
         certainty=Certainty.LIKELY if stays else Certainty.POSSIBLE,
-        values={"name": lines[0].groups.get("name", "x"), "line": lines[0].ref.quote.strip()},
+        values={"name": name, "line": call, "method": ".cuda()" if call.startswith(f"{name}.cuda(") else ".to()"},
         refs=refs,
     )
 
@@ -65,13 +67,13 @@ RULE = Rule(
     hides=("input-not-moved", "device-mismatch", "tensor-created-on-cpu",),
     see=("https://docs.pytorch.org/docs/stable/generated/torch.Tensor.to.html",),
     en=Text(
-        title="The result of .to() is thrown away: {name} stays where it was",
-        why="For a tensor, .to() and .cuda() return a copy and change nothing; only nn.Module moves in place. The line \"{line}\" has no effect on {name}.",
-        fix="Assign the result: {name} = {name}.to(device).",
+        title="The result of {method} is thrown away: {name} stays where it was",
+        why="For a tensor, {method} returns a copy and changes nothing; only nn.Module moves in place. The line \"{line}\" has no effect on {name}.",
+        fix="Assign the result: {name} = {line}.",
     ),
     zh=Text(
-        title=".to() 的返回值被丢弃：{name} 仍在原来的设备上",
-        why="对张量而言 .to() 和 .cuda() 返回副本，不改变自身；只有 nn.Module 才会原地移动。“{line}”这一行对 {name} 没有作用。",
-        fix="接住返回值：{name} = {name}.to(device)。",
+        title="{method} 的返回值被丢弃：{name} 仍在原来的设备上",
+        why="对张量而言 {method} 返回副本，不改变自身；只有 nn.Module 才会原地移动。“{line}”这一行对 {name} 没有作用。",
+        fix="接住返回值：{name} = {line}。",
     ),
 )

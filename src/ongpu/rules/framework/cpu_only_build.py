@@ -237,7 +237,7 @@ RULE = Rule(
         fix="pip uninstall torch torchvision torchaudio, then install them from a CUDA index: pip install torch torchvision torchaudio --index-url https://download.pytorch.org/whl/{tag}{builds: (CUDA builds of this release: *)}. Without the uninstall pip keeps the CPU copy.",
     ),
     zh=Text(
-        title="安装的 PyTorch{version:（*）}是 CPU 版",
+        title="安装的 PyTorch{version:（*）| }是 CPU 版",
         why="版本带 +cpu、torch.version.cuda 为 None，或出现 'Torch not compiled with CUDA enabled'，都说明这个包根本没有 CUDA 代码，换驱动或装工具包都没用。它来自 CPU 索引、被某个依赖拉下来的默认 wheel，或 Windows 上的 PyPI（那里的 wheel 永远是 CPU 版）。",
         fix="先 pip uninstall torch torchvision torchaudio，再从 CUDA 索引安装：pip install torch torchvision torchaudio --index-url https://download.pytorch.org/whl/{tag}{builds:（该版本的 CUDA 构建有：*）}。不先卸载，pip 会保留 CPU 版。",
     ),

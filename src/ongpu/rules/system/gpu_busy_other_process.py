@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
-from ongpu.facts.code import OutOfMemory
+from ongpu.facts.code import OutOfMemory, Traceback, TrainingLog
 from ongpu.facts.container import Container
 from ongpu.facts.hardware import Gpus
+from ongpu.facts.memory import suspect
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.system import Process, Processes
 from ongpu.lazy import replace
@@ -20,6 +21,8 @@ def check(
     gpus: Gpus | None,
     oom: OutOfMemory | None,
     container: Container | None,
+    traceback: Traceback | None,
+    log: TrainingLog | None,
 ) -> Iterator[Finding]:
     if symptoms and symptoms.has("pid-namespace") and processes and any(p.gone for p in processes.processes):
         gone = [p for p in processes.processes if p.gone and p.pid]
@@ -73,7 +76,7 @@ def check(
             values={"free": (symptoms and symptoms.value("free", "others-hold-memory")) or "?",
                     "total": (symptoms and symptoms.value("total", "others-hold-memory")) or "?"},
         )  # fmt: skip
-    elif held:
+    elif held and oom and suspect(oom, traceback, log, processes, gpus)[0] != "oom-other-process":  # that rule tells these figures
         amount, error = held
         yield Finding(
             certainty=Certainty.POSSIBLE, variant="figures", fixes=(Fix("who-holds-gpu"),), refs=(error.ref,),

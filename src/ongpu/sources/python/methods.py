@@ -270,7 +270,7 @@ class Methods(LibraryCalls):
         if name == "numpy":
             return Unknown("numpy")
         if name in library.SIZES:
-            return Number() if name != "type" or not args else Tensor(base.where, base.origin, base.graph, parents=(base,), placed=base.placed)
+            return Number() if name != "type" or not args else Tensor(_typed(base, args[0]), base.origin, base.graph, parents=(base,), made=base.made, placed=base.placed)
         if name == "type_as" and args:
             return Tensor(args[0].where if isinstance(args[0], Tensor) else NOWHERE, base.origin, base.graph, base.scalar, (base,), base.made, True, base.scaled)
         if name in ("detach", "detach_"):
@@ -349,3 +349,11 @@ class Methods(LibraryCalls):
             return args[0] if args else Unknown()
         self.escape((*args, *kw.values()), event)
         return Unknown()
+
+
+def _typed(base: Tensor, given: Value) -> str:
+    """Where x.type(...) lies: "torch.cuda.FloatTensor" is a place, too; a type that nobody knows may be one."""
+    name = given.name if isinstance(given, Named) else given.value if isinstance(given, Const) else None
+    if not isinstance(name, str):
+        return NOWHERE
+    return base.where if not name.endswith("Tensor") else CUDA if ".cuda." in name else CPU

@@ -1,0 +1,113 @@
+"""How a script writes the move of its model, so that the move of anything else can be told in the same words."""
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from ongpu.facts.program import Event, Script
+from ongpu.facts.source_text import File
+from ongpu.facts.values import CUDA, Device, Module, Move, Named, Tensor, may_be_gpu
+
+
+def move_of(model: Module, call: Event, script: Script) -> str:
+    """What stands behind a tensor to bring it to that model: ".cuda()", ".to(device)", in names that hold where the call stands."""
+    last = next((m for m in reversed(model.moved(call)) if may_be_gpu(m.device.where)), None)
+    bound = _bound(call, script)
+    words = _written(last.event) if last else ""
+    if last and words and _names(words) <= (bound if _one_object(last, call) else bound - {"self"}):
+        return words
+    if last and (words := _beside(call, script, last)):
+        return words
+    if last and last.device.where == CUDA and not last.device.ranked:
+        return '.to("cuda")' if last.device.index is None else f'.to("cuda:{last.device.index}")'
+    if "device" not in bound and call.kind == "call" and isinstance(call.receiver, Module):
+        return f".to(next({call.file.quote(call.call.func)}.parameters()).device)"
+    return ".to(device)"
+
+
+def _beside(call: Event, script: Script, last: Move) -> str:
+    """As another tensor is moved to such a place in the same function."""
+    for event in script.calls(".to", ".cuda"):
+        near = event.file is call.file and event.at.frame.function is call.at.frame.function and isinstance(event.receiver, Tensor)
+        given = event.arg(0, "device")
+        card = given.index if isinstance(given, Device) else None
+        if near and isinstance(event.value, Tensor) and event.value.where == last.device.where and card == last.device.index:
+            return _written(event)
+    return ""
+
+
+def place_of(move: str) -> str:
+    """The device of such a move, as it is written: "cuda", "device", "args.device"."""
+    inside = move.partition("(")[2][:-1].strip("\"'")
+    return "cuda" if move.startswith(".cuda") or inside.startswith("next(") else inside
+
+
+def moved_words(file: File, nodes: Sequence[ast.expr], move: str) -> str:
+    """The statement that moves these, kept under their own names: "x, y = x.to(device), y.to(device)"."""
+    words = [file.quote(node) for node in nodes]
+    if all(isinstance(node, ast.Name) for node in nodes):
+        return f"{', '.join(words)} = {', '.join(word + move for word in words)}"
+    pairs = zip(nodes, words, strict=True)
+    return "; ".join(f"{word} = {word}{move}" if _named(node) else _behind(node, word) + move for node, word in pairs)
+
+
+def _named(node: ast.expr) -> bool:
+    """Whether it can be assigned to: a name, an attribute, an item of a dictionary."""
+    key = isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str)
+    return key or isinstance(node, ast.Name | ast.Attribute)
+
+
+def _behind(node: ast.expr, word: str) -> str:
+    return word if isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call) else f"({word})"
+
+
+def _written(event: Event) -> str:
+    """The move's own words; "" where it is no plain move, or more than a device was asked for in a way that cannot be taken apart."""
+    if event.kind != "call" or not isinstance(event.node, ast.Call):
+        return ""
+    if event.name in (".to", ".cuda"):
+        node = None if isinstance(event.arg(0, "device"), Named) else event.given(0, "device")
+        return f"{event.name}({event.file.quote(node)})" if node is not None else ".cuda()" if event.name == ".cuda" else ""
+    node = event.given(None, "device")
+    return f".to({event.file.quote(node)})" if node is not None else ""
+
+
+def _one_object(move: Move, call: Event) -> bool:
+    return move.event.at.frame.me is call.at.frame.me
+
+
+def _names(words: str) -> set[str]:
+    """The names that these words need."""
+    try:
+        tree = ast.parse(f"x{words}", mode="eval")
+    except SyntaxError:  # cut short
+        return {"?"}
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - {"x"}
+
+
+def _bound(call: Event, script: Script) -> set[str]:
+    """The names that hold where the call stands: of its function, and of its file."""
+    try:
+        tree = script.tree if call.file is script.file else ast.parse(call.file.text)
+    except (SyntaxError, ValueError, RecursionError):
+        return set()
+    function = call.at.frame.function.node if call.at.frame.function else None
+    found = {name for node in _outside_functions(tree) for name in _binds(node)}
+    return found | ({name for node in ast.walk(function) for name in _binds(node)} if function is not None else set())
+
+
+def _outside_functions(tree: ast.AST) -> Iterator[ast.AST]:
+    todo: list[ast.AST] = [tree]
+    while todo:
+        node = todo.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            todo += ast.iter_child_nodes(node)
+
+
+def _binds(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        yield node.id
+    elif isinstance(node, ast.arg):
+        yield node.arg
+    elif isinstance(node, ast.alias):
+        yield (node.asname or node.name).partition(".")[0]
