@@ -3,6 +3,7 @@
 import argparse
 import difflib
 import fnmatch
+import gc
 import os
 import sys
 import tomllib
@@ -119,6 +120,7 @@ def run(options: argparse.Namespace) -> int:
         files = [source_files.read(path) for path in source_files.walk(paths, choice.exclude)]
     if not files:
         return complain("no Python file or notebook there", "这里没有 Python 文件或 notebook")
+    gc.set_threshold(2000, 10, 10)  # what is seen in one file refers to itself in circles, and thousands of files may come
     judge = _Judge(rules, files, choice)
     report, idle = _judged(judge, files, " ".join(options.paths) or ".")
     if options.fix or options.diff:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 MAX_KEPT = 32  # parsed files that are kept at a time
 MAX_FILES = 20_000
+LARGE = 200  # in a project of more files imports are not followed: whole libraries import in circles, and each would be read a hundred times
 
 
 class Project:
@@ -26,6 +27,7 @@ class Project:
     def __init__(self, paths: Iterable[str], read: Callable[[str], str]) -> None:
         self.paths = {path.replace("\\", "/"): path for path, _ in zip(paths, range(MAX_FILES), strict=False)}
         self.read = read
+        self.most = 0 if len(self.paths) > LARGE else MAX_KEPT
         self._kept: OrderedDict[str, tuple[File, ast.Module] | None] = OrderedDict()
 
     @classmethod
@@ -72,7 +74,7 @@ class Project:
         if known is not None:
             return known
         found = self.tree(path)
-        if found is None or len(walk.imported) > MAX_KEPT:
+        if found is None or len(walk.imported) >= self.most:
             return None
         file, tree = found
         names = Names()
