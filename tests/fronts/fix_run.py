@@ -8,7 +8,7 @@ import json
 import sys
 from pathlib import Path
 
-from ongpu.fronts import cli, fix
+from ongpu.fronts import cli, examined
 from ongpu.hosts.live import Live
 from ongpu.report import recipes
 
@@ -19,5 +19,5 @@ if mark:
         recipes.table()["install-torch-cuda"]["command"].append({"on": "any", "run": f"touch {mark}", "risk": risk})
         recipes.table()["install-torch-cuda"]["command"].append({"on": "linux", "run": f"touch {mark}", "risk": risk})
 machine = Live(root=Path(tree), python=python, environ=json.loads(environ), system="linux")
-fix.machine = lambda root, asked: machine
+examined.machine = lambda root, asked: machine
 sys.exit(cli.run(arguments))

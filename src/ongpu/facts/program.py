@@ -242,6 +242,18 @@ class Event:
         """Its source on one line."""
         return self.file.quote(self.node, most)
 
+    @property
+    def variable(self) -> str:
+        """The environment variable that it sets, by an item of os.environ, setdefault or putenv; "" for any other event."""
+        sets = (self.kind == "setitem" and self.name == "os.environ") or self.name in ("os.putenv", "os.environ.setdefault")
+        name = self.args[0] if sets and self.args else None
+        return name.value if isinstance(name, Const) and isinstance(name.value, str) else ""
+
+    @property
+    def variable_value(self) -> Value | None:
+        """What that variable is set to."""
+        return self.value if self.kind == "setitem" else self.arg(1)
+
     def before(self, other: "Event") -> bool:
         """Whether it happens earlier in the same run (functions that nobody calls are runs of their own)."""
         return self.flow == other.flow and self.order < other.order

@@ -1,11 +1,23 @@
 """A source text by lines: what stands at a place, and edits by position."""
 
 import ast
+import warnings
 from functools import cached_property
 
 from ongpu.model import MAX_QUOTE, Edit, Ref
 
 Node = ast.expr | ast.stmt
+
+
+def parses(text: str) -> bool:
+    """Whether it is Python, told without a word on standard error, whatever the text."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
 
 
 class File:

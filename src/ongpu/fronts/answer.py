@@ -5,6 +5,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Sequence
+from typing import TextIO
 
 from ongpu.model import Report, Verdict
 
@@ -83,11 +84,15 @@ def show(report: Report, options: argparse.Namespace, *, links: bool) -> int:
     else:
         from ongpu.report import as_text
 
-        terminal = sys.stdout.isatty()
-        colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        colour = coloured(sys.stdout)
         text = as_text.render(report, lang, options.all, width=columns(), colour=colour, links=links)
     print(text)
     return EXIT[report.verdict]
+
+
+def coloured(out: TextIO) -> bool:
+    """Whether colours are wanted there: a terminal that shows them, and nobody said no (https://no-color.org)."""
+    return out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def columns() -> int:

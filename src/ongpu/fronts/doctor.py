@@ -5,11 +5,10 @@ import os
 import re
 from pathlib import Path
 
-from ongpu.engine import all_sources, diagnose, prepare
+from ongpu.engine import diagnose
 from ongpu.fronts.answer import add_options, add_python, complain, say, show
-from ongpu.hosts.interpreter import choose, machine
-from ongpu.hosts.live import gather
-from ongpu.model import Evidence, Verdict
+from ongpu.fronts.examined import examine
+from ongpu.hosts.interpreter import choose
 
 # the sentences of hosts/recorded.py, in Chinese
 _CHINESE = (
@@ -49,22 +48,13 @@ def run(options: argparse.Namespace) -> int:
     """Examine, judge, tell."""
     if options.python and choose(os.environ, options.python) is None:
         return complain(f"--python {options.python}: no Python interpreter there", f"--python {options.python}：找不到 Python 解释器")
-    evidence: list[Evidence]
-    if options.snapshot:
-        from ongpu.hosts import recorded  # archives are not needed for this machine
+    if not options.snapshot:
+        return show(examine(options.root, options.python), options, links=True)
+    from ongpu.hosts import recorded  # archives are not needed for this machine
 
-        try:
-            evidence = recorded.read(Path(options.snapshot))
-        except (OSError, ValueError) as error:
-            english, chinese = _reason(error)
-            return complain(f"{options.snapshot}: {english}", f"{options.snapshot}：{chinese}")
-        subject = options.snapshot
-    else:
-        subject = say("this machine", "本机")
-        evidence = gather(
-            machine(options.root, options.python),
-            all_sources(),
-            meanwhile=prepare,
-            enough=lambda quick: diagnose(quick, subject).verdict is Verdict.FOUND,
-        )
-    return show(diagnose(evidence, subject), options, links=True)
+    try:
+        evidence = recorded.read(Path(options.snapshot))
+    except (OSError, ValueError) as error:
+        english, chinese = _reason(error)
+        return complain(f"{options.snapshot}: {english}", f"{options.snapshot}：{chinese}")
+    return show(diagnose(evidence, options.snapshot), options, links=True)

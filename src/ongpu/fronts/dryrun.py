@@ -10,7 +10,7 @@ from typing import Any, get_args
 from ongpu.engine import all_rules, all_sources, diagnose
 from ongpu.facts.dryrun import DryRun
 from ongpu.facts.program import Program
-from ongpu.fronts.answer import EXIT, add_options, add_python, columns, complain, language, say
+from ongpu.fronts.answer import EXIT, add_options, add_python, coloured, columns, complain, language, say
 from ongpu.hosts import dryrun, interpreter
 from ongpu.knowledge import cards
 from ongpu.knowledge.gpu_memory import context_mib
@@ -179,7 +179,7 @@ def _tell(report: Report, options: argparse.Namespace) -> int:
         told = [as_dryrun.markdown(run, lang, options.all)] if run else []
         print("\n".join([*told, as_markdown.render(report, lang, options.all).replace(calm, so_far)]))
         return EXIT[report.verdict]
-    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    colour = coloured(sys.stdout)
     if run:
         print(as_dryrun.text(run, lang, options.all, width=columns(), colour=colour))
     width = columns()

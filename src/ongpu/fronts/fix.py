@@ -5,10 +5,8 @@ import os
 import subprocess
 import sys
 
-from ongpu.engine import all_sources, diagnose, prepare
 from ongpu.fronts.answer import EXIT, add_language, add_python, columns, complain, language, say
-from ongpu.hosts.interpreter import machine
-from ongpu.hosts.live import gather
+from ongpu.fronts.examined import examine
 from ongpu.lazy import dataclass
 from ongpu.model import Command, Finding, Report, Risk, Severity, Verdict
 from ongpu.report import words
@@ -41,18 +39,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
 
 
-def examine(options: argparse.Namespace) -> Report:
-    """The doctor's answer for this machine, now."""
-    subject = say("this machine", "本机")
-    evidence = gather(
-        machine(options.root, options.python),
-        all_sources(),
-        meanwhile=prepare,
-        enough=lambda quick: diagnose(quick, subject).verdict is Verdict.FOUND,
-    )
-    return diagnose(evidence, subject)
-
-
 def plan(report: Report, slug: str | None, lang: str) -> list[Step]:
     """The faults to repair, the root cause first, each with its commands."""
     serious = [f for f in report.findings if f.weight > Severity.NOTE and slug in (None, f.slug)]
@@ -65,7 +51,7 @@ def plan(report: Report, slug: str | None, lang: str) -> list[Step]:
 def run(options: argparse.Namespace) -> int:
     """Plan, ask, repair, examine again."""
     lang = options.lang or language()
-    report = examine(options)
+    report = examine(options.root, options.python)
     steps = plan(report, options.slug, lang)
     if not steps:
         return _nothing(report, options.slug)
@@ -119,7 +105,7 @@ def _repair(options: argparse.Namespace, safe: list[tuple[Step, Command]]) -> in
             left.add(slug)
             continue
         print(say("asking the doctor again ...", "重新检查……"), flush=True)
-        report = examine(options)
+        report = examine(options.root, options.python)
         if any(f.slug == slug and f.weight > Severity.NOTE for f in (*report.findings, *report.hidden)):
             left.add(slug)
             print(say(f"{slug}: still there after the repair", f"{slug}：修复后问题仍在"))

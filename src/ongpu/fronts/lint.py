@@ -4,7 +4,6 @@ import argparse
 import difflib
 import fnmatch
 import gc
-import os
 import sys
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +15,7 @@ from ongpu import __version__, ignored
 from ongpu.engine import all_rules, diagnose
 from ongpu.facts.program import Program
 from ongpu.fronts import repairs
-from ongpu.fronts.answer import EXIT, add_format, add_language, columns, complain, language, say
+from ongpu.fronts.answer import EXIT, add_format, add_language, coloured, columns, complain, language, say
 from ongpu.hosts import source_files
 from ongpu.hosts.source_files import SourceFile
 from ongpu.ignored import Idle
@@ -267,7 +266,7 @@ def _print(report: Report, files: int, options: argparse.Namespace, idle: Sequen
     else:
         from ongpu.report import as_lint
 
-        colour = out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        colour = coloured(out)
         told = as_lint.text(report, files, lang, options.all, idle=idle, repairable=able, width=columns(), colour=colour)
     print(told, file=out)
 

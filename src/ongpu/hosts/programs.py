@@ -1,12 +1,11 @@
 """Whether a text is a program that names a GPU framework: then it is followed as one, and its lines are not read as output."""
 
-import ast
 import io
 import re
 import tokenize
-import warnings
 from collections.abc import Iterator
 
+from ongpu.facts.source_text import parses
 from ongpu.knowledge.program_words import WORDS
 from ongpu.lazy import lazy
 
@@ -16,15 +15,7 @@ _STARTS = lazy(r"^(?:import [A-Za-z_]|from [\w.]{1,100} import |def \w|class \w)
 
 def is_program(text: str) -> bool:
     """Whether all of it is Python, with imports or definitions and a word of a GPU framework."""
-    if len(text) > LONGEST or not _STARTS.search(text) or not any(word in text for word in WORDS):
-        return False
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True
+    return len(text) <= LONGEST and bool(_STARTS.search(text)) and any(word in text for word in WORDS) and parses(text)
 
 
 def comments(text: str) -> Iterator[tuple[int, str]]:

@@ -1,6 +1,5 @@
 """The Python files and notebooks under the paths that a user names; and how a repaired one is written back."""
 
-import ast
 import fnmatch
 import io
 import json
@@ -12,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ongpu.facts.source_text import parses
 from ongpu.model import Edit, Evidence
 
 MAX_BYTES = 4 << 20  # of one file: longer ones are data, not programs
@@ -136,15 +136,6 @@ def edited(text: str, edits: Iterable[Edit]) -> str:
     return text
 
 
-def still_parses(text: str) -> bool:
-    """Whether it is a program after its repair."""
-    try:
-        ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True
-
-
 def repaired(file: SourceFile, edits: Sequence[Edit]) -> str | None:
     """The file's text with the edits made; None where nothing changes or the result would be no program.
 
@@ -153,7 +144,7 @@ def repaired(file: SourceFile, edits: Sequence[Edit]) -> str | None:
     text = file.evidence.text
     if file.path.suffix != ".ipynb":
         new = edited(text, edits)
-        return new if new != text and still_parses(new) else None
+        return new if new != text and parses(new) else None
     notebook = json.loads(text)
     changed = False
     for origin in dict.fromkeys(edit.origin for edit in edits):

@@ -1,7 +1,6 @@
 """Accumulation averages over batches where it should average over tokens."""
 
 import ast
-import re
 from collections.abc import Iterator
 
 from ongpu.facts.accumulation import AccumulationTable
@@ -10,6 +9,7 @@ from ongpu.facts.program import Event, Program, Script
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.values import Module, Tensor
 from ongpu.facts.windows import nested, windows
+from ongpu.knowledge._versions import numbers
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 
@@ -20,7 +20,7 @@ def check(symptoms: Symptoms | None, packages: Packages | None, table: Accumulat
     told = symptoms.cite("num-items-in-batch", most=3)
     differs = symptoms.cite("loss-differs-words", most=2)
     version = packages.version("transformers") if packages else None
-    old = bool(version and _short(version) < (4, 46))
+    old = bool(version and numbers(version)[:2] < (4, 46))
     tokens = symptoms.cite("token-counts", most=3)
     uneven = table is not None and len(table.steps) > 1 and not table.proportional and len(set(table.losses)) > 1
     accumulates = symptoms.has("accumulation-words", "micro-batch-words")
@@ -46,7 +46,8 @@ def _in_source(script: Script) -> Iterator[Finding]:
             loss = backward.receiver
             if not isinstance(loss, Tensor) or not any(t.scaled for t in loss.line()):
                 continue
-            masked = next((e for e in script.calls(*MASKED) if any(e.value is t for t in loss.line()) and _ignores(e)), None)
+            line = {id(t) for t in loss.line()}
+            masked = next((e for e in script.calls(*MASKED) if id(e.value) in line and _ignores(e)), None)
             own = masked is None and script.says(*PADS) and _language_model(loss)
             if masked is not None or own:
                 yield Finding(
@@ -72,10 +73,6 @@ def _ignores(call: Event) -> bool:
 def _language_model(loss: Tensor) -> bool:
     """Whether a pretrained language model computed it by itself."""
     return any("ForCausalLM" in m.name or "ForConditionalGeneration" in m.name or "ForSeq2SeqLM" in m.name for m in loss.modules())
-
-
-def _short(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
 
 
 RULE = Rule(

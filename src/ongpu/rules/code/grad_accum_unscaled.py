@@ -12,6 +12,7 @@ from ongpu.facts.program import Event, Program, Script
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.values import Tensor
 from ongpu.facts.windows import named, over_loader, windows
+from ongpu.knowledge._versions import numbers
 from ongpu.lazy import lazy
 from ongpu.model import Certainty, Edit, Finding, Layer, Rule, Severity, Text
 
@@ -28,7 +29,7 @@ def check(
         yield from (finding for script in program.scripts for finding in _in_source(script))
     told = symptoms.cite("accumulation-words", most=3) if symptoms else ()
     version = packages.version("transformers") if packages else None
-    affected = bool(version and (4, 46) <= _short(version) < (4, 50))
+    affected = bool(version and (4, 46) <= numbers(version)[:2] < (4, 50))
     if table and table.proportional:
         yield Finding(
             certainty=Certainty.LIKELY, variant="trainer" if version else "",
@@ -68,15 +69,17 @@ MEANS = (
 
 def _in_source(script: Script) -> Iterator[Finding]:
     """Windows of several backward passes of a mean, which nothing divides."""
+    if any(True for _ in script.calls(".div_", ".mul_", ".unscale_")):  # of the gradients, before the step
+        return
     for window in windows(script):
         for backward in window.backwards:
             loss = backward.receiver
-            divided = script.calls(".div_", ".mul_", ".unscale_")  # of the gradients, before the step
-            if not isinstance(loss, Tensor) or any(t.scaled for t in loss.line()) or any(divided):
+            if not isinstance(loss, Tensor) or any(t.scaled for t in loss.line()):
                 continue
             if not over_loader(window.loop) and not named(window.test):
                 continue
-            if any(_mean(e) for e in script.events if e.kind == "call" and any(e.value is t for t in loss.line())):
+            line = {id(t) for t in loss.line()}
+            if any(_mean(e) for e in script.calls() if id(e.value) in line):
                 yield Finding(
                     certainty=Certainty.LIKELY,
                     variant="source",
@@ -102,10 +105,6 @@ def _mean(made: Event) -> bool:
         return True
     origin = getattr(made.receiver, "made", None) if made.name == "forward" else made
     return name in MEANS and origin is not None and origin.says("reduction", "mean") == "mean"
-
-
-def _short(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
 
 
 def _whole(ratio: float) -> bool:

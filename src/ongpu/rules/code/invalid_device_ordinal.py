@@ -35,7 +35,7 @@ def _in_source(script: Script, present: int | None) -> Iterator[Finding]:
             yield _named(spawn, f"{number.value} GPUs", "?", Severity.ERROR if present else Severity.NOTE, "source")
             return
     asked = {index: event for event in reversed([*distinct(script.calls(*NAMES_DEVICE, "torch.nn.DataParallel"))]) for index in _indices(event)}
-    shown = [e for e in script.events if _visible(e) and e.certain]
+    shown = [e for e in script.events if e.variable == "CUDA_VISIBLE_DEVICES" and e.certain]
     given = shown[-1].value if shown and shown[-1].kind == "setitem" else shown[-1].arg(1) if shown else None
     listed = [x for x in given.value.split(",") if x.strip()] if isinstance(given, Const) and isinstance(given.value, str) else []
     most = max(asked, default=0)
@@ -56,12 +56,6 @@ def _named(event: Event, asked: str, visible: str, severity: Severity, variant: 
         subject=event.words(), certainty=Certainty.CERTAIN if severity is Severity.ERROR else Certainty.POSSIBLE, severity=severity, variant=variant,
         values={"code": event.words(60), "asked": asked, "visible": visible}, refs=(event.ref(), *(e.ref() for e in others)),
     )  # fmt: skip
-
-
-def _visible(event: Event) -> bool:
-    name = event.args[0] if event.args else None
-    sets = (event.kind == "setitem" and event.name == "os.environ") or event.name in ("os.putenv", "os.environ.setdefault")
-    return sets and isinstance(name, Const) and name.value == "CUDA_VISIBLE_DEVICES"
 
 
 def _indices(event: Event) -> list[int]:

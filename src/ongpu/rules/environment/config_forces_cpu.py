@@ -186,7 +186,7 @@ def _in_traced(script: Script) -> Iterator[Finding]:
     wanted = script.says("GPU", "gpu")  # the author speaks of one: CPU is hardly meant for good
     if jax or ("jax" in script.imports and (wanted or any(j.framework == "jax" and "train" in j.name for j in jits(script)))):
         told += [e for e in script.calls("jax.config.update") if _words(e.arg(0)).startswith("jax_platform") and _words(e.arg(1)) == "cpu"]
-        told += [e for e in script.events if _sets(e) in ("JAX_PLATFORMS", "JAX_PLATFORM_NAME") and _words(e.value if e.kind == "setitem" else e.arg(1)) == "cpu"]
+        told += [e for e in script.events if e.variable in ("JAX_PLATFORMS", "JAX_PLATFORM_NAME") and _words(e.variable_value) == "cpu"]
     if script.trains:
         told += [e for e in script.calls("paddle.set_device", "paddle.device.set_device") if _words(e.arg(0)) == "cpu"]
     for event in [e for e in told if e.certain][:1]:
@@ -208,12 +208,6 @@ def _under_cpu(script: Script, steps: list[Event]) -> list[Event]:
 
 def _words(value: object) -> str:
     return value.value if isinstance(value, Const) and isinstance(value.value, str) else ""
-
-
-def _sets(event: Event) -> str:
-    """The environment variable that it sets, or ""."""
-    sets = (event.kind == "setitem" and event.name == "os.environ") or event.name in ("os.putenv", "os.environ.setdefault")
-    return _words(event.args[0]) if sets and event.args else ""
 
 
 def _none_offloaded(symptoms: Symptoms) -> bool:

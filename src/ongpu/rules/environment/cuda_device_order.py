@@ -36,7 +36,7 @@ def _in_source(script: Script) -> Iterator[Finding]:
     for event in script.events:
         number = event.arg(0, "device")
         picked = event.name in ("torch.cuda.set_device", "torch.device", ".cuda", ".to") and isinstance(event.node, ast.Call) and _computed(event, number)
-        visible = event.kind == "setitem" and event.name == "os.environ" and isinstance(event.args[0], Const) and event.args[0].value == "CUDA_VISIBLE_DEVICES"
+        visible = event.kind == "setitem" and event.variable == "CUDA_VISIBLE_DEVICES"
         if not picked and not (visible and not isinstance(event.value, Const)):
             continue
         yield Finding(

@@ -109,7 +109,7 @@ def check(
 
 def _in_source(script: Script) -> Iterator[Finding]:
     """An assignment to os.environ that hides all GPUs from a script which then asks for one."""
-    sets = [e for e in script.events if _environ(e)]
+    sets = [e for e in script.events if e.variable == "CUDA_VISIBLE_DEVICES"]
     last = sets[-1] if sets else None
     given = (last.value if last.kind == "setitem" else last.arg(1)) if last else None
     if last is None or not isinstance(given, Const) or not isinstance(given.value, str) or not last.certain or last.at.frame.kind != "script":
@@ -125,12 +125,6 @@ def _in_source(script: Script) -> Iterator[Finding]:
             certainty=Certainty.LIKELY, severity=None if sure else Severity.NOTE if meant(last) else Severity.WARNING, variant="source", subject=last.words(),
             values={"name": "CUDA_VISIBLE_DEVICES", "value": value or "(empty)", "used": used.words(60)}, refs=(last.ref(), used.ref()),
         )
-
-
-def _environ(event: Event) -> bool:
-    name = event.args[0] if event.args else None
-    sets = (event.kind == "setitem" and event.name == "os.environ") or event.name in ("os.putenv", "os.environ.setdefault")
-    return sets and isinstance(name, Const) and name.value == "CUDA_VISIBLE_DEVICES"
 
 
 def _placed(event: Event) -> str:

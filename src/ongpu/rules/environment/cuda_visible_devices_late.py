@@ -55,12 +55,10 @@ STARTS = (
 def _in_source(script: Script) -> Iterator[Finding]:
     """An assignment after something that started CUDA in the same run."""
     for event in script.events:
-        name = event.args[0] if event.args else None
-        sets = (event.kind == "setitem" and event.name == "os.environ") or event.name in ("os.putenv", "os.environ.setdefault")
-        if not sets or not isinstance(name, Const) or name.value != "CUDA_VISIBLE_DEVICES" or event.at.frame.alone:
+        if event.variable != "CUDA_VISIBLE_DEVICES" or event.at.frame.alone:
             continue
         first = next((e for e in script.events if e.before(event) and _starts(e)), None)
-        given = event.value if event.kind == "setitem" else event.arg(1)
+        given = event.variable_value
         if first is not None and first.at.guards == event.at.guards[: len(first.at.guards)]:
             yield Finding(
                 variant="source",

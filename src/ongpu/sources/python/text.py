@@ -5,7 +5,7 @@ import json
 import re
 import warnings
 
-from ongpu.facts.source_text import File
+from ongpu.facts.source_text import File, parses
 from ongpu.knowledge.program_words import WORDS
 from ongpu.lazy import lazy
 
@@ -75,9 +75,9 @@ def _notebook(name: str, text: str) -> tuple[File, ast.Module]:
         words = words.replace("\r\n", "\n").replace("\r", "\n")
         if _CELL_MAGIC.match(words):
             continue
-        if not _runs(words):
+        if not parses(words):
             words = _MAGIC.sub(r"\g<indent>pass", words)
-            if not _runs(words):
+            if not parses(words):
                 continue  # a cell that does not run is not judged
         ranges.append((line, f"{name}:cell {number}"))
         parts.append(words)
@@ -85,14 +85,3 @@ def _notebook(name: str, text: str) -> tuple[File, ast.Module]:
     if not parts:
         raise NotPython("a notebook without code")
     return _parsed(File(name, "\n".join(parts)).cells(ranges))
-
-
-def _runs(words: str) -> bool:
-    """Whether it is Python."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ast.parse(words)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True
