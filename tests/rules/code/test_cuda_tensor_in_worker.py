@@ -1,6 +1,6 @@
 import pytest
 from asking import linted, slugs
-from parts.programs import HEAD
+from parts.programs import HEAD, PICTURES, START
 
 
 @pytest.mark.parametrize(
@@ -26,44 +26,17 @@ def test_found(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-class Pictures(Dataset):
-    def __len__(self):
-        return 100
-
-    def __getitem__(self, i):
+        START + PICTURES + """\
         return torch.ones(3).cuda(), i
 
 loader = DataLoader(Pictures(), 8, num_workers=4)
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-class Pictures(Dataset):
-    def __len__(self):
-        return 100
-
-    def __getitem__(self, i):
+        START + PICTURES + """\
         return torch.ones(3).to(device), i
 
 loader = DataLoader(Pictures(), batch_size=8, num_workers=2, pin_memory=True)
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-class Pictures(Dataset):
-    def __len__(self):
-        return 100
-
-    def __getitem__(self, i):
+        START + PICTURES + """\
         return torch.ones(3), i
 
 def collate(batch):
@@ -80,45 +53,18 @@ def test_found_in_source(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-class Pictures(Dataset):
-    def __len__(self):
-        return 100
-
-    def __getitem__(self, i):
+        START + PICTURES + """\
         return torch.ones(3).cuda(), i
 
 loader = DataLoader(Pictures(), 8, num_workers=0)
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-class Pictures(Dataset):
-    def __len__(self):
-        return 100
-
-    def __getitem__(self, i):
+        START + PICTURES + """\
         return torch.ones(3), i
 
 for x, i in DataLoader(Pictures(), 8, num_workers=4):
     x.cuda()
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-class Pictures(Dataset):
-    def __len__(self):
-        return 100
-
-    def __getitem__(self, i):
+        START + PICTURES + """\
         return torch.ones(3).cuda(), i
 
 loader = DataLoader(Pictures(), 8)

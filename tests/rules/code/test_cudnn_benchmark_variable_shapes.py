@@ -1,6 +1,6 @@
 import pytest
 from asking import linted, slugs
-from parts.programs import HEAD
+from parts.programs import HEAD, START
 
 
 @pytest.mark.parametrize(
@@ -35,12 +35,7 @@ def test_neighbours(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        """\
-import random
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        "import random\n" + START + """\
 torch.backends.cudnn.benchmark = True
 model = nn.Conv2d(3, 8, 3).to(device)
 for _ in range(9):
@@ -56,24 +51,14 @@ def test_found_in_source(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        """\
-import random
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        "import random\n" + START + """\
 torch.backends.cudnn.benchmark = True
 model = nn.Conv2d(3, 8, 3).to(device)
 size = random.randint(60, 120)
 for _ in range(9):
     model(torch.randn(1, 3, size, size, device=device))
 """,
-        """\
-import random
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        "import random\n" + START + """\
 model = nn.Conv2d(3, 8, 3).to(device)
 for _ in range(9):
     size = random.randint(60, 120)

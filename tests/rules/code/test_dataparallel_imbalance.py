@@ -1,6 +1,6 @@
 import pytest
 from asking import linted, slugs
-from parts.programs import HEAD, TRAINED
+from parts.programs import HEAD, START, TRAINED
 
 
 @pytest.mark.parametrize(
@@ -18,11 +18,7 @@ def test_found(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        START + """\
 model = nn.DataParallel(nn.Linear(4, 2).cuda())
 opt = torch.optim.SGD(model.parameters(), lr=0.1)
 for step in range(9):
@@ -30,11 +26,7 @@ for step in range(9):
     loss.backward()
     opt.step()
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        START + """\
 def train(net):
     for step in range(9):
         net(torch.ones(8, 4).cuda()).mean().backward()
@@ -50,31 +42,19 @@ def test_found_in_source(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        START + """\
 model = nn.DataParallel(nn.Linear(4, 2).cuda(), device_ids=[0])
 for step in range(9):
     model(torch.ones(8, 4).cuda()).mean().backward()
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        START + """\
 model = nn.Linear(4, 2).to(device)
 if torch.cuda.device_count() > args.least:
     model = nn.DataParallel(model, device_ids=args.gpus)
 for step in range(9):
     model(torch.ones(8, 4).to(device)).mean().backward()
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        START + """\
 model = nn.DataParallel(nn.Linear(4, 2).cuda())
 with torch.no_grad():
     print(model(torch.ones(8, 4).cuda()).shape)

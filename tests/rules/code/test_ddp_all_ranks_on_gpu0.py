@@ -1,7 +1,7 @@
 import pytest
 from asking import linted, slugs
 from parts.dryruns import slugs as run_slugs
-from parts.programs import HEAD
+from parts.programs import HEAD, START
 
 
 @pytest.mark.parametrize(
@@ -23,21 +23,13 @@ def test_a_dry_run_of_several_ranks(devices: list[str | None], found: bool) -> N
 @pytest.mark.parametrize(
     "text",
     [
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        START + """\
 import os
 import torch.distributed as dist
 dist.init_process_group("nccl")
 model = nn.parallel.DistributedDataParallel(nn.Linear(4, 2).cuda())
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        START + """\
 import os
 import torch.distributed as dist
 dist.init_process_group()
@@ -53,54 +45,34 @@ def test_found_in_source(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        START + """\
 import os
 import torch.distributed as dist
 dist.init_process_group("nccl")
 torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
 model = nn.parallel.DistributedDataParallel(nn.Linear(4, 2).cuda())
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        START + """\
 import os
 import torch.distributed as dist
 dist.init_process_group("gloo")
 model = nn.Linear(4, 2).cuda()
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        START + """\
 import os
 import torch.distributed as dist
 dist.init_process_group("nccl")
 rank = int(os.environ["LOCAL_RANK"])
 model = nn.Linear(4, 2).to(rank)
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        START + """\
 import os
 import torch.distributed as dist
 dist.init_process_group("nccl")
 rank = dist.get_rank()
 model = nn.Linear(4, 2).to(f"cuda:{rank}")
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        START + """\
 model = nn.Linear(4, 2).cuda()
 """,
     ],

@@ -1,6 +1,6 @@
 import pytest
 from asking import linted, slugs
-from parts.programs import HEAD
+from parts.programs import HEAD, START
 
 
 @pytest.mark.parametrize(
@@ -19,27 +19,15 @@ def test_found(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        START + """\
 torch.set_default_device("cuda")
 loader = DataLoader([], 2, shuffle=True)
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        START + """\
 torch.set_default_tensor_type("torch.cuda.FloatTensor")
 parts = torch.utils.data.random_split([], [1, 2])
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        START + """\
 torch.set_default_device(device)
 loader = DataLoader([], 2, True)
 """,
@@ -52,35 +40,19 @@ def test_found_in_source(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        START + """\
 torch.set_default_device("cuda")
 loader = DataLoader([], 2, shuffle=True, generator=torch.Generator(device="cuda"))
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        START + """\
 torch.set_default_device("cuda")
 loader = DataLoader([], 2)
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        START + """\
 torch.set_default_device("cpu")
 loader = DataLoader([], 2, shuffle=True)
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        START + """\
 loader = DataLoader([], 2, shuffle=True)
 """,
     ],

@@ -2,7 +2,7 @@ import pytest
 from asking import linted, slugs
 from parts.dryruns import LOSS, STEP
 from parts.dryruns import slugs as run_slugs
-from parts.programs import HEAD, TRAINED
+from parts.programs import HEAD, MODEL, START, TRAINED
 
 
 @pytest.mark.parametrize(
@@ -41,13 +41,7 @@ def test_a_dry_run_that_reached_the_end(dropped: int | None, every: int, found: 
 @pytest.mark.parametrize(
     "text",
     [
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        START + MODEL + """\
 for i, (x, y) in enumerate(DataLoader([], 2)):
     loss = nn.functional.cross_entropy(model(x.to(device)), y.to(device)) / 4
     loss.backward()
@@ -55,13 +49,7 @@ for i, (x, y) in enumerate(DataLoader([], 2)):
         opt.step()
         opt.zero_grad()
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        START + MODEL + """\
 for i, (x, y) in enumerate(DataLoader([], 2)):
     loss = nn.functional.cross_entropy(model(x.to(device)), y.to(device)) / n
     loss.backward()
@@ -69,13 +57,7 @@ for i, (x, y) in enumerate(DataLoader([], 2)):
         opt.step()
         opt.zero_grad()
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        START + MODEL + """\
 for epoch in range(3):
     for i, (x, y) in enumerate(DataLoader([], 2)):
         loss = nn.functional.cross_entropy(model(x.to(device)), y.to(device))
@@ -94,13 +76,7 @@ def test_found_in_source(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        START + MODEL + """\
 for i, (x, y) in enumerate(DataLoader([], 2)):
     loss = nn.functional.cross_entropy(model(x.to(device)), y.to(device)) / 4
     loss.backward()
@@ -108,13 +84,7 @@ for i, (x, y) in enumerate(DataLoader([], 2)):
         opt.step()
         opt.zero_grad()
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        START + MODEL + """\
 for i, (x, y) in enumerate(DataLoader([], 2)):
     loss = nn.functional.cross_entropy(model(x.to(device)), y.to(device)) / 4
     loss.backward()
@@ -123,13 +93,7 @@ for i, (x, y) in enumerate(DataLoader([], 2)):
         opt.zero_grad()
 opt.step()
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        START + MODEL + """\
 for i, (x, y) in enumerate(DataLoader([], 2)):
     loss = nn.functional.cross_entropy(model(x.to(device)), y.to(device)) / 4
     loss.backward()
@@ -137,24 +101,13 @@ for i, (x, y) in enumerate(DataLoader([], 2)):
         opt.step()
         opt.zero_grad()
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        START + MODEL + """\
 for step in range(100):
     for micro in range(4):
         (model(torch.ones(2, 4, device=device)).mean() / 4).backward()
     opt.step()
 """,
-        """\
-from accelerate import Accelerator
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        "from accelerate import Accelerator\n" + START + """\
 accelerator = Accelerator(gradient_accumulation_steps=4)
 model = nn.Linear(4, 2).to(device)
 opt = torch.optim.SGD(model.parameters(), lr=0.1)

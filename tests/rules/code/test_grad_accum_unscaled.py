@@ -2,7 +2,7 @@ import pytest
 from asking import linted, slugs
 from parts.dryruns import LOSS, STEP
 from parts.dryruns import slugs as run_slugs
-from parts.programs import HEAD, TRAINED
+from parts.programs import HEAD, MODEL, START, TRAINED
 
 
 @pytest.mark.parametrize(
@@ -41,13 +41,7 @@ def test_a_dry_run_of_windows(scaled: bool | None, backwards: int, found: bool) 
 @pytest.mark.parametrize(
     "text",
     [
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        START + MODEL + """\
 for i, (x, y) in enumerate(DataLoader([], 2)):
     loss = nn.functional.cross_entropy(model(x.to(device)), y.to(device))
     loss.backward()
@@ -55,13 +49,7 @@ for i, (x, y) in enumerate(DataLoader([], 2)):
         opt.step()
         opt.zero_grad()
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        START + MODEL + """\
 criterion = nn.MSELoss()
 for i, (x, y) in enumerate(DataLoader([], 2)):
     loss = criterion(model(x.to(device)), y.to(device))
@@ -79,13 +67,7 @@ def test_found_in_source(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        START + MODEL + """\
 for i, (x, y) in enumerate(DataLoader([], 2)):
     loss = nn.functional.cross_entropy(model(x.to(device)), y.to(device)) / 4
     loss.backward()
@@ -93,13 +75,7 @@ for i, (x, y) in enumerate(DataLoader([], 2)):
         opt.step()
         opt.zero_grad()
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        START + MODEL + """\
 for i, (x, y) in enumerate(DataLoader([], 2)):
     loss = nn.functional.cross_entropy(model(x.to(device)), y.to(device)) * 0.25
     loss.backward()
@@ -107,13 +83,7 @@ for i, (x, y) in enumerate(DataLoader([], 2)):
         opt.step()
         opt.zero_grad()
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        START + MODEL + """\
 for i, (x, y) in enumerate(DataLoader([], 2)):
     loss = nn.functional.cross_entropy(model(x.to(device)), y.to(device), reduction="sum")
     loss.backward()
@@ -121,13 +91,7 @@ for i, (x, y) in enumerate(DataLoader([], 2)):
         opt.step()
         opt.zero_grad()
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        START + MODEL + """\
 for i, (x, y) in enumerate(DataLoader([], 2)):
     loss = nn.functional.cross_entropy(model(x.to(device)), y.to(device))
     loss = loss / 4
@@ -136,13 +100,7 @@ for i, (x, y) in enumerate(DataLoader([], 2)):
         opt.step()
         opt.zero_grad()
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        START + MODEL + """\
 for i, (x, y) in enumerate(DataLoader([], 2)):
     loss = nn.functional.cross_entropy(model(x.to(device)), y.to(device))
     loss.backward()
@@ -152,13 +110,7 @@ for i, (x, y) in enumerate(DataLoader([], 2)):
         opt.step()
         opt.zero_grad()
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        START + MODEL + """\
 for i, (x, y) in enumerate(DataLoader([], 2)):
     model(x.to(device)).mean().backward()
     opt.step()

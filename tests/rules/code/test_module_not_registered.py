@@ -1,6 +1,6 @@
 import pytest
 from asking import linted, slugs
-from parts.programs import HEAD
+from parts.programs import HEAD, NET, START
 
 
 @pytest.mark.parametrize(
@@ -22,15 +22,7 @@ def test_found(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(4, 4)
+        START + NET + """\
         self.layers = [nn.Linear(4, 4) for _ in range(3)]
 
     def forward(self, x):
@@ -41,15 +33,7 @@ class Net(nn.Module):
 net = Net().to(device)
 net(torch.ones(2, 4, device=device))
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(4, 4)
+        START + NET + """\
         self.layers = []
         for _ in range(3):
             self.layers.append(nn.Linear(4, 4))
@@ -62,15 +46,7 @@ class Net(nn.Module):
 net = Net().to(device)
 net(torch.ones(2, 4, device=device))
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(4, 4)
+        START + NET + """\
         self.heads = {"a": nn.Linear(4, 2), "b": nn.Linear(4, 3)}
 
     def forward(self, x):
@@ -88,15 +64,7 @@ def test_found_in_source(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(4, 4)
+        START + NET + """\
         self.layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(3)])
 
     def forward(self, x):
@@ -107,15 +75,7 @@ class Net(nn.Module):
 net = Net().to(device)
 net(torch.ones(2, 4, device=device))
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(4, 4)
+        START + NET + """\
         layers = [nn.Linear(4, 4) for _ in range(3)]
         self.body = nn.Sequential(*layers)
 
@@ -125,15 +85,7 @@ class Net(nn.Module):
 net = Net().to(device)
 net(torch.ones(2, 4, device=device))
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(4, 4)
+        START + NET + """\
         self.sizes = [4, 4]
 
     def forward(self, x):
@@ -142,15 +94,7 @@ class Net(nn.Module):
 net = Net().to(device)
 net(torch.ones(2, 4, device=device))
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(4, 4)
+        START + NET + """\
         self.acts = [nn.ReLU(), nn.GELU()]
 
     def forward(self, x):
@@ -159,15 +103,7 @@ class Net(nn.Module):
 net = Net().to(device)
 net(torch.ones(2, 4, device=device))
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(4, 4)
+        START + NET + """\
         self.layers = [nn.Linear(4, 4)]
         for i, l in enumerate(self.layers):
             self.add_module(str(i), l)

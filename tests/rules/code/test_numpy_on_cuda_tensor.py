@@ -1,6 +1,6 @@
 import pytest
 from asking import linted, slugs
-from parts.programs import HEAD, TRAINED
+from parts.programs import HEAD, MODEL, START, TRAINED
 
 
 @pytest.mark.parametrize(
@@ -31,22 +31,11 @@ def test_neighbours(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        START + """\
 x = torch.ones(3, device="cuda")
 print(x.numpy())
 """,
-        """\
-import numpy as np
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        "import numpy as np\n" + START + MODEL + """\
 print(np.mean(model(torch.ones(2, 4, device=device))))
 """,
     ],
@@ -58,38 +47,18 @@ def test_found_in_source(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        """\
-import numpy as np
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        "import numpy as np\n" + START + MODEL + """\
 print(model(torch.ones(2, 4, device=device)).detach().cpu().numpy())
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        START + """\
 x = torch.ones(3)
 print(x.numpy())
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        START + """\
 x = torch.ones(3, device="cuda")
 print(x.numpy(force=True))
 """,
-        """\
-import numpy as np
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        "import numpy as np\n" + START + """\
 x = torch.ones(3, device="cuda")
 print(np.mean(x.tolist()))
 """,

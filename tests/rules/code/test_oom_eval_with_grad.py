@@ -1,6 +1,6 @@
 import pytest
 from asking import lint, linted, slugs
-from parts.programs import HEAD, TRAINED
+from parts.programs import HEAD, MODEL, START, TRAINED
 
 
 @pytest.mark.parametrize(
@@ -22,25 +22,13 @@ def test_found(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        START + MODEL + """\
 model(torch.ones(2, 4, device=device)).mean().backward()
 model.eval()
 for x in DataLoader(list(range(9)), 2):
     print(model(x.to(device)).argmax())
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        START + MODEL + """\
 def evaluate(net, loader):
     net.eval()
     total = 0
@@ -61,25 +49,13 @@ def test_found_in_source(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        START + MODEL + """\
 model.eval()
 with torch.no_grad():
     for x in DataLoader(list(range(9)), 2):
         print(model(x.to(device)).argmax())
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        START + MODEL + """\
 @torch.inference_mode()
 def evaluate(net, loader):
     net.eval()
@@ -88,25 +64,13 @@ def evaluate(net, loader):
 
 evaluate(model, DataLoader([], 2))
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        START + MODEL + """\
 model.eval()
 for x in DataLoader(list(range(9)), 2):
     x = x.to(device).requires_grad_(True)
     grad = torch.autograd.grad(model(x).sum(), x)
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        START + MODEL + """\
 model.eval()  # frozen statistics, yet trained
 for x in DataLoader(list(range(9)), 2):
     model(x.to(device)).mean().backward()

@@ -1,6 +1,6 @@
 import pytest
 from asking import linted, slugs
-from parts.programs import HEAD, TRAINED
+from parts.programs import HEAD, MODEL, START, TRAINED
 
 
 @pytest.mark.parametrize(
@@ -22,26 +22,14 @@ def test_found(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        START + MODEL + """\
 outs = []
 model.eval()
 with torch.no_grad():
     for x, y in DataLoader([], 2):
         outs.append(model(x.to(device)))
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        START + MODEL + """\
 @torch.no_grad()
 def predict(net, loader):
     net.eval()
@@ -62,37 +50,19 @@ def test_found_in_source(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        START + MODEL + """\
 outs = []
 with torch.no_grad():
     for x, y in DataLoader([], 2):
         outs.append(model(x.to(device)).cpu())
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        START + MODEL + """\
 outs = []
 with torch.no_grad():
     for x, y in DataLoader([], 2):
         outs.append(model(x.to(device)).mean().item())
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        START + MODEL + """\
 outs = []
 with torch.no_grad():
     for x, y in DataLoader([], 2):

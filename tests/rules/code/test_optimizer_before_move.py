@@ -1,6 +1,6 @@
 import pytest
 from asking import linted, slugs
-from parts.programs import HEAD
+from parts.programs import HEAD, MODEL, START
 
 
 @pytest.mark.parametrize(
@@ -31,20 +31,12 @@ def test_shown_devices() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        START + """\
 model = nn.Linear(4, 2)
 opt = torch.optim.Adagrad(model.parameters())
 model.to(device)
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        START + """\
 model = nn.Linear(4, 2)
 opt = torch.optim.Adam(model.parameters())
 opt.load_state_dict(torch.load("a.pt"))
@@ -59,38 +51,19 @@ def test_found_in_source(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        START + """\
 model = nn.Linear(4, 2)
 opt = torch.optim.Adam(model.parameters())
 model.to(device)
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        START + MODEL + """\
 opt.load_state_dict(torch.load("a.pt"))
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        START + """\
 model = nn.Linear(4, 2).to(device)
 opt = torch.optim.Adagrad(model.parameters())
 """,
-        """\
-from accelerate import Accelerator
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        "from accelerate import Accelerator\n" + START + """\
 model = nn.Linear(4, 2)
 opt = torch.optim.Adagrad(model.parameters())
 model, opt = Accelerator().prepare(model, opt)

@@ -3,7 +3,7 @@ import pytest
 from asking import lint, linted, slugs
 from parts.dryruns import CALL
 from parts.dryruns import slugs as run_slugs
-from parts.programs import HEAD
+from parts.programs import HEAD, MODEL, PICTURES, START
 
 
 @pytest.mark.parametrize(
@@ -40,17 +40,7 @@ def test_a_dry_run_whose_batches_take_long(seconds: float, workers: int, found: 
 @pytest.mark.parametrize(
     "text",
     [
-        """\
-from PIL import Image
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-class Pictures(Dataset):
-    def __len__(self):
-        return 100
-
-    def __getitem__(self, i):
+        "from PIL import Image\n" + START + PICTURES + """\
         return Image.open(str(i)), i
 
 model = nn.Linear(4, 2).to(device)
@@ -60,16 +50,7 @@ for x, y in loader:
     model(x.to(device)).mean().backward()
     opt.step()
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-class Pictures(Dataset):
-    def __len__(self):
-        return 100
-
-    def __getitem__(self, i):
+        START + PICTURES + """\
         return nn.functional.interpolate(torch.rand(1, 3, 512, 512), size=(64, 64))[0], i
 
 model = nn.Linear(4, 2).to(device)
@@ -79,14 +60,7 @@ for x, y in loader:
     model(x.to(device)).mean().backward()
     opt.step()
 """,
-        """\
-from torchvision.datasets import ImageFolder
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        "from torchvision.datasets import ImageFolder\n" + START + MODEL + """\
 loader = DataLoader(ImageFolder("photos"), 8)
 for x, y in loader:
     model(x.to(device)).mean().backward()
@@ -101,29 +75,13 @@ def test_found_in_source(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        START + MODEL + """\
 loader = DataLoader(torch.utils.data.TensorDataset(torch.rand(9, 4), torch.rand(9)), 8)
 for x, y in loader:
     model(x.to(device)).mean().backward()
     opt.step()
 """,
-        """\
-from PIL import Image
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-class Pictures(Dataset):
-    def __len__(self):
-        return 100
-
-    def __getitem__(self, i):
+        "from PIL import Image\n" + START + PICTURES + """\
         return Image.open(str(i)), i
 
 model = nn.Linear(4, 2).to(device)
@@ -133,30 +91,13 @@ for x, y in loader:
     model(x.to(device)).mean().backward()
     opt.step()
 """,
-        """\
-from torchvision.datasets import MNIST
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        "from torchvision.datasets import MNIST\n" + START + MODEL + """\
 loader = DataLoader(MNIST("data"), 8)
 for x, y in loader:
     model(x.to(device)).mean().backward()
     opt.step()
 """,
-        """\
-from PIL import Image
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-class Pictures(Dataset):
-    def __len__(self):
-        return 100
-
-    def __getitem__(self, i):
+        "from PIL import Image\n" + START + PICTURES + """\
         return Image.open(str(i)), i
 
 model = nn.Linear(4, 2).to(device)
@@ -166,17 +107,7 @@ for x, y in loader:
     model(x.to(device)).mean().backward()
     opt.step()
 """,
-        """\
-from PIL import Image
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-class Pictures(Dataset):
-    def __len__(self):
-        return 100
-
-    def __getitem__(self, i):
+        "from PIL import Image\n" + START + PICTURES + """\
         return Image.open(str(i)), i
 
 loader = DataLoader(Pictures())

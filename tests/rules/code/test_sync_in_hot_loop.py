@@ -5,7 +5,7 @@ from parts import profiles
 from parts.dryruns import CALL, STEP
 from parts.dryruns import notes as run_notes
 from parts.dryruns import slugs as run_slugs
-from parts.programs import TRAINED
+from parts.programs import MODEL, START, TRAINED
 
 from ongpu.model import Finding, Severity
 
@@ -54,13 +54,7 @@ class TestDryRun:
 @pytest.mark.parametrize(
     "text",
     [
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        START + MODEL + """\
 for step in range(99):
     loss = model(torch.ones(8, 4, device=device)).mean()
     loss.backward()
@@ -69,26 +63,14 @@ for step in range(99):
     if step % 10 == 0:
         print(history[-1])
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        START + MODEL + """\
 for step in range(99):
     loss = model(torch.ones(8, 4, device=device)).mean()
     loss.backward()
     opt.step()
     torch.cuda.empty_cache()
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        START + MODEL + """\
 for step in range(99):
     out = model(torch.ones(8, 4, device=device))
     loss = out.mean()
@@ -105,13 +87,7 @@ def test_found_in_source(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        START + MODEL + """\
 for step in range(99):
     loss = model(torch.ones(8, 4, device=device)).mean()
     loss.backward()
@@ -119,13 +95,7 @@ for step in range(99):
     if step % 10 == 0:
         print(loss.item())
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        START + MODEL + """\
 total = 0.0
 for step in range(99):
     loss = model(torch.ones(8, 4, device=device)).mean()
@@ -133,13 +103,7 @@ for step in range(99):
     opt.step()
     total += loss.item()
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(4, 2).to(device)
-opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        START + MODEL + """\
 import time
 for step in range(99):
     start = time.time()
@@ -148,11 +112,7 @@ for step in range(99):
     torch.cuda.synchronize()
     print(time.time() - start)
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        START + """\
 model = nn.Linear(4, 2)
 opt = torch.optim.SGD(model.parameters(), lr=0.1)
 for step in range(99):

@@ -1,6 +1,6 @@
 import pytest
 from asking import lint, linted, slugs
-from parts.programs import HEAD
+from parts.programs import HEAD, NET, START
 
 
 @pytest.mark.parametrize(
@@ -29,15 +29,7 @@ def test_found(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(4, 4)
+        START + NET + """\
         pass
 
     def forward(self, x):
@@ -47,15 +39,7 @@ class Net(nn.Module):
 net = Net().to(device)
 net(torch.ones(2, 4, device=device))
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(4, 4)
+        START + NET + """\
         pass
 
     def forward(self, x):
@@ -64,15 +48,7 @@ class Net(nn.Module):
 net = Net().to(device)
 net(torch.ones(2, 4, device=device))
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(4, 4)
+        START + NET + """\
         pass
 
     def forward(self, x):
@@ -91,15 +67,7 @@ def test_found_in_source(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(4, 4)
+        START + NET + """\
         pass
 
     def forward(self, x):
@@ -108,15 +76,7 @@ class Net(nn.Module):
 net = Net().to(device)
 net(torch.ones(2, 4, device=device))
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(4, 4)
+        START + NET + """\
         pass
 
     def forward(self, x):
@@ -125,15 +85,7 @@ class Net(nn.Module):
 net = Net().to(device)
 net(torch.ones(2, 4, device=device))
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(4, 4)
+        START + NET + """\
         pass
 
     def forward(self, x):
@@ -142,15 +94,7 @@ class Net(nn.Module):
 net = Net().to(device)
 net(torch.ones(2, 4, device=device))
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(4, 4)
+        START + NET + """\
         self.register_buffer("table", torch.arange(4.0))
 
     def forward(self, x):
@@ -159,15 +103,7 @@ class Net(nn.Module):
 net = Net().to(device)
 net(torch.ones(2, 4, device=device))
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(4, 4)
+        START + NET + """\
         pass
 
     def forward(self, x):
@@ -176,15 +112,7 @@ class Net(nn.Module):
 net = Net().to(device)
 net(torch.ones(2, 4, device=device))
 """,
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(4, 4)
+        START + NET + """\
         pass
 
     def forward(self, x):

@@ -1,5 +1,6 @@
 import pytest
 from asking import linted, slugs
+from parts.programs import START
 
 
 @pytest.mark.parametrize(
@@ -36,12 +37,7 @@ def test_is_not_it(texts: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        """\
-import os
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        "import os\n" + START + """\
 os.environ["CUDA_VISIBLE_DEVICES"] = "3"
 """,
         """\
@@ -68,31 +64,17 @@ def test_found_in_source(text: str) -> None:
         """\
 import os
 os.environ["CUDA_VISIBLE_DEVICES"] = "3"
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-""",
+""" + START,
         """\
 import os
 import torch
 os.environ["CUDA_VISIBLE_DEVICES"] = "3"
 x = torch.ones(3).cuda()
 """,
-        """\
-import os
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        "import os\n" + START + """\
 os.environ["OMP_NUM_THREADS"] = "3"
 """,
-        """\
-import os
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        "import os\n" + START + """\
 def worker(i):
     os.environ["CUDA_VISIBLE_DEVICES"] = str(i)
 """,

@@ -2,7 +2,7 @@ import pytest
 from asking import linted, slugs
 from parts.dryruns import CALL
 from parts.dryruns import slugs as run_slugs
-from parts.programs import HEAD
+from parts.programs import HEAD, START
 
 
 @pytest.mark.parametrize(
@@ -47,11 +47,7 @@ def test_a_dry_run_that_saw_cuda_in_a_forked_process() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        START + """\
 import torch.multiprocessing as mp
 
 def work(net):
@@ -80,11 +76,7 @@ def test_found_in_source(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        START + """\
 import torch.multiprocessing as mp
 
 def work(net):
