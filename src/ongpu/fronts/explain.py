@@ -2,12 +2,13 @@
 
 import argparse
 import json
+import os
 import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ongpu.engine import all_rules, diagnose
+from ongpu.engine import all_rules, all_sources, diagnose
 from ongpu.fronts.answer import add_options, complain, language, say, show
 from ongpu.fronts.progress import Progress
 from ongpu.hosts import pasted
@@ -30,6 +31,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="FILE|-|TERM",
         help=say("files judged together, - for standard input, or a term: 803, 'Xid 79'", "文件（一起判断）、- 表示标准输入，或一个术语：803、'Xid 79'"),
     )
+    text = say("examine this interpreter or venv too, and judge it together with the text", "同时检查这个解释器或虚拟环境，并与文本一起判断")
+    parser.add_argument("--python", metavar="PATH", help=text)
     add_options(parser)
     parser.set_defaults(run=run)
 
@@ -61,6 +64,13 @@ def run(options: argparse.Namespace) -> int:
         evidence.append(Evidence("unread", "", name, None, say(english, chinese)))
     if troubles and not any(item.text for item in evidence):
         return 2
+    if options.python:
+        from ongpu.hosts import interpreter, live
+
+        if interpreter.choose(os.environ, options.python) is None:
+            return complain(f"--python {options.python}: no Python interpreter there", f"--python {options.python}：找不到 Python 解释器")
+        environment = [source for source in all_sources() if source.kind == "python-environment"]
+        evidence += live.gather(interpreter.machine("/", options.python), environment)
     report = diagnose(evidence, " ".join(options.what) or "stdin")
     if any(item.kind == "term" for item in evidence):
         return _term(report, evidence, options)

@@ -5,9 +5,9 @@ import os
 import subprocess
 import sys
 
-from ongpu.fronts.answer import EXIT, add_language, add_python, columns, complain, language, say
+from ongpu.fronts.answer import EXIT, add_options, add_python, columns, complain, language, say, show
 from ongpu.fronts.examined import examine
-from ongpu.lazy import dataclass
+from ongpu.lazy import dataclass, replace
 from ongpu.model import Command, Finding, Report, Risk, Severity, Verdict
 from ongpu.report import words
 from ongpu.report.layout import wrap
@@ -35,13 +35,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--yes", action="store_true", help=say("run the safe repairs without asking; never disruptive or destructive ones", "不询问，直接执行安全的修复；绝不执行会中断服务或删除内容的操作"))
     add_python(parser)
     parser.add_argument("--root", default="/", help=argparse.SUPPRESS)
-    add_language(parser)
+    add_options(parser)
     parser.set_defaults(run=run)
 
 
-def plan(report: Report, slug: str | None, lang: str) -> list[Step]:
-    """The faults to repair, the root cause first, each with its commands."""
-    serious = [f for f in report.findings if f.weight > Severity.NOTE and slug in (None, f.slug)]
+def plan(report: Report, slug: str | None, lang: str, everything: bool = False) -> list[Step]:
+    """The faults to repair, the root cause first, each with its commands; everything: their consequences too."""
+    told = (*report.findings, *report.hidden) if everything else report.findings
+    serious = [f for f in told if f.weight > Severity.NOTE and slug in (None, f.slug)]
     steps: dict[str, Step] = {}
     for finding in serious:
         steps.setdefault(finding.slug, Step(finding, tuple(commands(finding, report, lang))))
@@ -51,8 +52,13 @@ def plan(report: Report, slug: str | None, lang: str) -> list[Step]:
 def run(options: argparse.Namespace) -> int:
     """Plan, ask, repair, examine again."""
     lang = options.lang or language()
+    if options.yes and options.format != "text":
+        return complain("--yes runs repairs, which are told as text: leave --format out", "--yes 会执行修复，过程以文本给出：请去掉 --format")
     report = examine(options.root, options.python)
-    steps = plan(report, options.slug, lang)
+    steps = plan(report, options.slug, lang, options.all)
+    if options.format != "text" and (steps or not options.slug):  # the plan as data: nothing is run
+        chosen = tuple(f for f in report.findings if options.slug in (None, f.slug))
+        return show(replace(report, findings=chosen), options, links=False)
     if not steps:
         return _nothing(report, options.slug)
     print(say("The plan, the root cause first:", "修复计划（根本原因在前）："))

@@ -13,6 +13,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("slug", nargs="?", metavar="SLUG", help=say("show the page of this rule", "显示该规则的页面"))
     add_format(parser)
     add_language(parser)
+    parser.add_argument("--all", action="store_true", help=say("show every rule's page, one after another", "依次显示每条规则的页面"))
     parser.set_defaults(run=run)
 
 
@@ -41,8 +42,9 @@ def run(options: argparse.Namespace) -> int:
             return complain(f"no rule {options.slug!r}; near: {', '.join(near)}", f"没有规则 {options.slug!r}；相近：{'、'.join(near)}")
     if options.format == "json":
         print(json.dumps([rule_page.as_dict(rule, lang) for rule in rules], ensure_ascii=False, indent=1))
-    elif options.slug:
-        print(rule_page.markdown(rules[0], lang) if options.format == "markdown" else rule_page.text(rules[0], lang))
+    elif options.slug or options.all:
+        page = rule_page.markdown if options.format == "markdown" else rule_page.text
+        print("\n\n".join(page(rule, lang) for rule in rules))
     else:
         print(rule_page.table(rules, lang, markdown=options.format == "markdown"))
     return 0
