@@ -73,8 +73,8 @@ class Project:
         known = walk.imported.get(path)
         if known is not None:
             return known
-        found = self.tree(path)
-        if found is None or len(walk.imported) >= self.most:
+        found = self.tree(path) if len(walk.imported) < self.most else None
+        if found is None:
             return None
         file, tree = found
         names = Names()
