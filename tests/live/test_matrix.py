@@ -50,6 +50,21 @@ def test_fault(fault: Fault, cards: int, tmp_path: Path, nvml: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Out of memory: Killed process 22253 (python) total-vm:25891844kB, anon-rss:24205948kB",
+        "NVRM: Xid (PCI:0000:1a:00): 31, pid=4321, name=python, Ch 00000008, intr 10000000. MMU Fault: FAULT_PDE ACCESS_TYPE_READ",
+        "NVRM: Xid (PCI:0000:1a:00): 13, pid=4321, Graphics SM Warp Exception on (GPC 0, TPC 0, SM 0): Out Of Range Address",
+    ],
+)
+def test_what_befell_a_program_is_no_fault_of_the_machine(line: str, tmp_path: Path, nvml: Path) -> None:
+    box = Box()
+    box.break_log(line)
+    report = write(box, tmp_path, nvml).report(nvml)
+    assert [f.slug for f in report.findings if f.weight > Severity.NOTE] == []
+
+
 def plain(box: Box) -> None:
     """Nothing changed."""
 
