@@ -3,9 +3,9 @@
 import ast
 from collections.abc import Iterator, Sequence
 
-from ongpu.facts.program import Event, Script
+from ongpu.facts.program import Event, Script, distinct
 from ongpu.facts.source_text import File
-from ongpu.facts.values import CUDA, Device, Module, Move, Named, Tensor, may_be_gpu
+from ongpu.facts.values import CPU, CUDA, MAYBE, Device, Module, Move, Named, Tensor, may_be_gpu
 
 
 def move_of(model: Module, call: Event, script: Script) -> str:
@@ -111,3 +111,25 @@ def _binds(node: ast.AST) -> Iterator[str]:
         yield node.arg
     elif isinstance(node, ast.alias):
         yield (node.asname or node.name).partition(".")[0]
+
+
+def stale(script: Script) -> Iterator[tuple[Event, Tensor, Event]]:
+    """Where a tensor on the CPU meets the GPU although it was moved: (where they meet, the old tensor, the move whose result was kept)."""
+    for mix in distinct(script.of("mix")):
+        for old in mix.args:
+            if isinstance(old, Tensor) and old.where == CPU and not old.scalar and (move := moved_copy(script, old, mix)):
+                yield mix, old, move
+                break
+
+
+def moved_copy(script: Script, tensor: Tensor, before: Event) -> Event | None:
+    """The earlier call that moved this very tensor to CUDA and whose result was kept: the tensor itself is then the old, unmoved one."""
+    for move in script.calls(".to", ".cuda"):
+        old, new = move.receiver, move.value
+        if not (isinstance(old, Tensor) and isinstance(new, Tensor) and new.where in (CUDA, MAYBE)) or move.discarded:
+            continue
+        alike = old.origin == tensor.origin == "made" and old.made is tensor.made  # `x if c else None` is a value of its own
+        same = old is tensor or alike
+        if same and move.before(before) and move.flow == before.flow:
+            return move
+    return None

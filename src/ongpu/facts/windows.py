@@ -59,7 +59,7 @@ def nested(script: Script) -> Iterator[Window]:
     backwards = list(script.calls(".backward"))
     for step in script.calls(".step"):
         outer = step.loop
-        if outer is None or not isinstance(step.receiver, Optimizer):
+        if outer is None or not (isinstance(step.receiver, Optimizer) or _scaler(step)):
             continue
         inner = (b for b in backwards if b.loop is not None and b.loop is not outer and outer in b.at.loops and b.before(step))
         mine = tuple(b for b in inner if b.loop not in step.at.loops)

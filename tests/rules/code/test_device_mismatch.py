@@ -101,3 +101,9 @@ def test_two_cards_by_number(text: str) -> None:
 )
 def test_one_card_as_far_as_is_known(text: str) -> None:
     assert "device-mismatch" not in linted(CARDS + text)
+
+
+def test_an_old_name_of_a_tensor_that_was_moved() -> None:
+    text = "import torch\ndevice = torch.device('cuda')\nx = torch.ones(3)\ny = x\nx = x.to(device)\nz = torch.cat((y, x * 2))\n"
+    assert linted(text) == ["device-mismatch"]
+    assert linted(text.replace("y = x\nx = x.to(device)", "x = x.to(device)\ny = x")) == []

@@ -161,3 +161,13 @@ def test_a_model_of_another_file_and_nothing_moved_is_one_finding() -> None:
 )
 def test_states_that_lie_where_the_layer_does(text: str) -> None:
     assert "input-not-moved" not in linted(NAMED + text)
+
+
+def test_a_batch_whose_entries_are_moved_one_by_one_is_moved() -> None:
+    text = (
+        "import torch\nfrom torch import nn\nfrom data import Set\nloader = torch.utils.data.DataLoader(Set(), batch_size=4)\n"
+        "model = nn.Linear(3, 3).to('cuda')\nfor batch in loader:\n    for name in batch:\n        batch[name] = batch[name].to('cuda')\n"
+        "    model(batch['x'])\n"
+    )
+    assert linted(text) == []
+    assert linted(text.replace(".to('cuda')\n    model(", ".float()\n    model(")) == ["input-not-moved"]

@@ -125,3 +125,9 @@ def test_a_dry_run_that_could_not_be_followed_is_unknown_not_clear() -> None:
     assert report.verdict is Verdict.UNKNOWN
     assert "my::op" in report.unknown[0].because
     assert judged().verdict is Verdict.CLEAR
+
+
+def test_a_pipeline_that_says_it_is_on_the_cpu() -> None:
+    said = "Hardware accelerator e.g. GPU is available in the environment, but no `device` argument is passed to the `Pipeline` object. Model will be on CPU."
+    assert slugs(said) == ["model-not-moved"]
+    assert slugs("Device set to use cuda:0") == []

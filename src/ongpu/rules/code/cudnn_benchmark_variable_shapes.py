@@ -22,6 +22,11 @@ def _in_source(script: Script) -> Iterator[Finding]:
     on = next((e for e in script.of("setattr") if e.name.endswith("cudnn.benchmark") and isinstance(e.value, Const) and e.value.value is True), None)
     if on is None:
         return
+    detector = next((e for e in script.calls("forward") if e.loop and _resizes(e.receiver)), None)
+    if detector is not None:
+        values = {"size": detector.words(60), "line": on.line}
+        yield Finding(certainty=Certainty.LIKELY, variant="detector", values=values, refs=(on.ref(), detector.ref()))
+        return
     drawn = [call for call in script.calls(*RANDOM) if call.loop]
     sized = next((e for e in script.calls(*MADE) if e.at.frame.inside("getitem") and _in_sample(script, e)), None)
     alone = [loader for loader in script.loaders if isinstance(size := loader.setting("batch_size"), Const) and size.value == 1]
@@ -35,6 +40,13 @@ def _in_source(script: Script) -> Iterator[Finding]:
                 certainty=Certainty.LIKELY, variant="source", values={"size": varying.words(60), "line": on.line}, refs=(on.ref(), varying.ref(), call.ref())
             )
             return
+
+
+def _resizes(model: Value | None) -> bool:
+    """Whether it is a detector of torchvision that scales each batch to sizes of its own: min_size to max_size, padded to the widest
+    image of the batch (GeneralizedRCNNTransform); SSD and SSDlite have one fixed size."""
+    name = model.name if isinstance(model, Module) else ""
+    return name.startswith("torchvision.models.detection.") and not name.rpartition(".")[2].startswith("ssd")
 
 
 MADE = ("torch.randn", "torch.rand", "torch.zeros", "torch.ones", "torch.empty", "torch.nn.functional.interpolate")
@@ -93,6 +105,18 @@ RULE = Rule(
         fix="Turn it off (torch.backends.cudnn.benchmark = False; MXNET_CUDNN_AUTOTUNE_DEFAULT=0; onnxruntime cudnn_conv_algo_search=HEURISTIC), or pad and bucket inputs to a few sizes.",
     ),
     variants={
+        "detector": (
+            Text(
+                title="cuDNN's benchmark mode is on for a detector whose input size changes with each batch ({size})",
+                why="torchvision's detectors scale each image to min_size and max_size and pad the batch to its widest image: hardly two batches have one size. Benchmark mode tries all algorithms again for each new size.",
+                fix="torch.backends.cudnn.benchmark = False for this training.",
+            ),
+            Text(
+                title="cuDNN benchmark 模式已开启，而该检测模型的输入尺寸每个 batch 都在变化（{size}）",
+                why="torchvision 的检测模型会把每张图缩放到 min_size 与 max_size 之间，再把整个 batch 填充到最宽的图：几乎没有两个 batch 尺寸相同。benchmark 模式每遇到新尺寸都要重新试遍算法。",
+                fix="这个训练里设 torch.backends.cudnn.benchmark = False。",
+            ),
+        ),
         "source": (
             Text(
                 title="cuDNN's benchmark mode is on while the input size is drawn anew at each turn ({size})",

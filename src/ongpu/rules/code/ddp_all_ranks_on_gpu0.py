@@ -1,5 +1,6 @@
 """Several ranks use the same GPU."""
 
+import ast
 import re
 from collections.abc import Iterator
 
@@ -77,7 +78,7 @@ def _in_source(script: Script) -> Iterator[Finding]:
     backend = start.arg(0, "backend") if start else None
     if start is None or script.managed or (isinstance(backend, Const) and backend.value in ("gloo", "mpi")):
         return
-    if any(True for _ in script.calls(*CHOOSES)) or script.says("CUDA_VISIBLE_DEVICES"):
+    if any(True for _ in script.calls(*CHOOSES)) or _sets_visible(script):
         return
     for module in script.modules:
         for move in module.moves or ():
@@ -90,6 +91,28 @@ def _in_source(script: Script) -> Iterator[Finding]:
                     refs=(move.event.ref(), start.ref()),
                 )
                 return
+
+
+def _sets_visible(script: Script) -> bool:
+    """Whether CUDA_VISIBLE_DEVICES is written anywhere (to be read is no choice): an item, a key of a dictionary, a keyword, an argument of
+    setdefault or putenv."""
+    name = "CUDA_VISIBLE_DEVICES"
+    if not script.says(name):
+        return False
+    for node in ast.walk(script.tree):
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and _is(node.slice, name):
+            return True
+        if isinstance(node, ast.Dict) and any(_is(key, name) for key in node.keys):
+            return True
+        if isinstance(node, ast.keyword) and node.arg == name:
+            return True
+        if isinstance(node, ast.Call) and node.args and _is(node.args[0], name) and ast.unparse(node.func).endswith((".setdefault", "putenv", "setenv")):
+            return True
+    return False
+
+
+def _is(node: ast.expr | None, text: str) -> bool:
+    return isinstance(node, ast.Constant) and node.value == text
 
 
 def _by_name(script: Script) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from ongpu.facts.mismatch import Mismatches
 from ongpu.facts.operands import Operands, cause, seen, sides
+from ongpu.facts.placing import stale
 from ongpu.facts.program import Event, Program, Script, distinct
 from ongpu.facts.values import CPU, CUDA, MAYBE, Const, Device, Module, Tensor
 from ongpu.model import Certainty, Finding, Layer, Ref, Rule, Severity, Text
@@ -22,7 +23,15 @@ CROSSES = ("copy_", "set_", "type_as", "index_select", "forward")  # may bring d
 def _in_source(script: Script) -> Iterator[Finding]:
     """Operations on a tensor that was brought to the CPU, or never left it, and one on the GPU."""
     yield from _two_cards(script)
+    old = {id(mix.node): move for mix, _, move in stale(script)}
     for mix in distinct(script.of("mix")):
+        if (move := old.get(id(mix.node))) and mix.name not in CROSSES:
+            yield Finding(
+                certainty=Certainty.LIKELY, subject=mix.words(), variant="stale",
+                values={"one": "cpu", "other": "cuda", "line": mix.line, "code": mix.words(), "what": move.words(60)},
+                refs=(mix.ref(), move.ref()),
+            )  # fmt: skip
+            continue
         parts = [a for a in mix.args if isinstance(a, Tensor) and not a.scalar]
         astray = next((a for a in parts if a.where == CPU and a.seed() is None), None)
         there = next((a for a in parts if a.where in (CUDA, MAYBE)), None)
@@ -120,6 +129,18 @@ RULE = Rule(
         fix="打印该行每个操作数的 .device，把放错的那个移过去：x = x.to(device)。新建张量时写 device=x.device；模型、输入和标签要放在同一设备。",
     ),
     variants={
+        "stale": (
+            Text(
+                title="{code} takes the tensor as it was before {what}: the old name still holds the one on the CPU",
+                why="x.to(device) returns a moved copy; every other name of the tensor still means the one on the CPU, and here that name meets tensors on the GPU.",
+                fix="Take the moved tensor there, or make the second name after the move.",
+            ),
+            Text(
+                title="{code} 用的是 {what} 之前的张量：旧名字仍指向 CPU 上的那一个",
+                why="x.to(device) 返回移动后的副本；该张量的其他名字仍指 CPU 上的那一个，在这里它遇上了 GPU 上的张量。",
+                fix="在那里改用移动后的张量，或在移动之后再起第二个名字。",
+            ),
+        ),
         "source": (
             Text(
                 title="{code}: one operand is on the CPU ({what}), the other on the GPU",

@@ -11,11 +11,12 @@ from ongpu.facts.framework import Packages
 from ongpu.facts.program import Event, Program, Script
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.values import Tensor
-from ongpu.facts.windows import named, over_loader, windows
+from ongpu.facts.windows import named, nested, over_loader, windows
 from ongpu.knowledge._versions import numbers
 from ongpu.lazy import lazy
 from ongpu.model import Certainty, Edit, Finding, Layer, Rule, Severity, Text
 
+_MICRO = lazy(r"accum|micro", re.IGNORECASE)
 _ROW = lazy(r"^\s*\|?(?:\s*[\d.]+\s*\|?){3,8}\s*$")
 
 
@@ -69,8 +70,9 @@ MEANS = (
 
 def _in_source(script: Script) -> Iterator[Finding]:
     """Windows of several backward passes of a mean, which nothing divides."""
-    if any(True for _ in script.calls(".div_", ".mul_", ".unscale_")):  # of the gradients, before the step
+    if any(True for _ in script.calls(".div_", ".mul_")):  # of the gradients, before the step
         return
+    yield from _in_micro_steps(script)
     for window in windows(script):
         for backward in window.backwards:
             loss = backward.receiver
@@ -88,6 +90,27 @@ def _in_source(script: Script) -> Iterator[Finding]:
                     edits=_divided(backward, window.every),
                 )
                 return
+
+
+def _in_micro_steps(script: Script) -> Iterator[Finding]:
+    """`for micro_step in range(n)` around the backward pass, the step behind it, and not one division in between."""
+    for window in nested(script):
+        loop = window.loop.node
+        count = loop.iter.args[0] if isinstance(loop, ast.For) and isinstance(loop.iter, ast.Call) and len(loop.iter.args) == 1 else None
+        if count is None or not isinstance(loop, ast.For) or not _MICRO.search(f"{ast.unparse(count)} {ast.unparse(loop.target)}"):
+            continue
+        if any(isinstance(n, (ast.BinOp, ast.AugAssign)) and isinstance(n.op, (ast.Div, ast.Mult)) for n in ast.walk(loop)):
+            continue
+        losses = [b.receiver for b in window.backwards]
+        if any(isinstance(t, Tensor) and any(one.scaled for one in t.line()) for t in losses):
+            continue
+        backward, every = window.backwards[0], ast.unparse(count)
+        if not re.search(rf"/\s{{0,4}}(?:self\.|args\.)?{re.escape(every)}\b", script.file.text):
+            yield Finding(
+                certainty=Certainty.LIKELY, variant="source", values={"steps": every, "line": backward.line, "code": backward.words()},
+                refs=(backward.ref(), window.step.ref()), edits=_divided(backward, every),
+            )  # fmt: skip
+            return
 
 
 def _divided(backward: Event, every: str) -> tuple[Edit, ...]:

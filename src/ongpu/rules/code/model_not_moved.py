@@ -19,6 +19,9 @@ def check(
         yield from _in_run(dryrun)
     found = [finding for script in program.scripts for finding in _in_source(script)] if program else []
     yield from found
+    if symptoms and (said := symptoms.cite("pipeline-without-device", most=2)):
+        made = [call.ref() for script in program.scripts for call in distinct(script.calls("transformers.pipeline"))] if program else []
+        yield Finding(variant="pipeline", refs=(*said, *made[:2]))
     if mismatches and not found:
         yield from _in_error(mismatches, symptoms, operands)
     if objects:
@@ -166,6 +169,18 @@ RULE = Rule(
         fix="在模型完全建好（换好头部、加载完权重）之后、创建优化器之前调用 model.to(device)。再查漏网的部分：print([n for n, p in model.named_parameters() if p.device.type == 'cpu'])；列表里根本没出现的就是没有注册。",
     ),
     variants={
+        "pipeline": (
+            Text(
+                title="The transformers pipeline was built without a device, so its model is on the CPU",
+                why="The library says so itself: a GPU is there, and no `device` argument was passed to the Pipeline. It then runs on the CPU without any error, ten to a hundred times slower.",
+                fix="pipeline(..., device=0), or device='cuda:0', or device_map='auto' for a model that one card cannot hold. Newer releases of transformers take the GPU by themselves.",
+            ),
+            Text(
+                title="创建 transformers pipeline 时没有指定 device，模型在 CPU 上",
+                why="库自己已经说明：环境里有 GPU，但没有给 Pipeline 传 `device` 参数。它会在 CPU 上运行而不报错，慢十到百倍。",
+                fix="pipeline(..., device=0)，或 device='cuda:0'；单卡放不下的模型用 device_map='auto'。较新的 transformers 会自动使用 GPU。",
+            ),
+        ),
         "run": (
             Text(
                 title="Nothing was computed on the GPU: {model:* |the script }trains on the CPU",

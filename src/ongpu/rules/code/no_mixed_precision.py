@@ -21,8 +21,9 @@ def check(
 ) -> Iterator[Finding]:
     if program and not (dryrun or profile or traceback):
         busy = bool(gpus and any((g.utilization or 0) >= 85 for g in gpus.gpus))
-        asked = busy or bool(symptoms and symptoms.has("slow-words", "tensor-pipe-idle", "newer-tensor-cards", "slow-told-plainly"))
-        yield from (finding for script in program.scripts for finding in _in_source(script, asked))
+        asked = busy or bool(symptoms and symptoms.has("slow-words", "tensor-pipe-idle", "newer-tensor-cards", "slow-told-plainly", "flops-told"))
+        newer = bool(symptoms and symptoms.has("newer-tensor-cards"))
+        yield from (finding for script in program.scripts for finding in _in_source(script, asked, newer))
     if dryrun:
         yield from _in_run(dryrun)
     if profile:
@@ -36,11 +37,11 @@ def check(
 MANY = 2_000_000  # parameters: below, a step is launch time and memory traffic rather than matrix products
 LARGE = ("torchvision.models.", "timm.create_model", "segmentation_models_pytorch.", "transformers.")
 CHOSEN = (
-    "autocast", "bfloat16", "float16", ".half(", "fp16", "bf16", "amp", "tf32", "TF32", "matmul_precision", "float64", "double", "mixed_precision", "precision=",
+    "autocast", "bfloat16", "float16", ".half(", "fp16", "bf16", "cuda.amp", "torch.amp", "use_amp", "args.amp", "--amp", "amp=", "apex", "tf32", "TF32", "matmul_precision", "float64", "double", "mixed_precision", "precision=",
 )
 
 
-def _in_source(script: Script, asked: bool) -> Iterator[Finding]:
+def _in_source(script: Script, asked: bool, newer: bool) -> Iterator[Finding]:
     """A large model that is trained on CUDA, where the script says nothing about precision: a note, unless speed is asked for."""
     if script.managed or script.says(*CHOSEN):
         return
@@ -52,7 +53,7 @@ def _in_source(script: Script, asked: bool) -> Iterator[Finding]:
                 continue
             if model.name.startswith(LARGE) or model.name.startswith("torch.nn.Transformer") or parameters(script, model) >= MANY:
                 yield Finding(
-                    certainty=Certainty.POSSIBLE, severity=None if asked else Severity.NOTE, variant="source",
+                    certainty=Certainty.LIKELY if asked and newer else Certainty.POSSIBLE, severity=None if asked else Severity.NOTE, variant="source",
                     values={"code": call.words(60), "model": model.name},
                     refs=(call.ref(),),
                 )  # fmt: skip

@@ -12,6 +12,7 @@ from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.system import Processes
 from ongpu.facts.values import CUDA, MAYBE, Const
 from ongpu.facts.weights import parameters
+from ongpu.knowledge.gpus import model
 from ongpu.lazy import lazy
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
@@ -62,19 +63,20 @@ SHARED = ("quantiz", "load_in_", "bitsandbytes", "device_map", "'meta'", '"meta"
 
 def _in_source(script: Script, gpus: Gpus) -> Iterator[Finding]:
     """Modules that are moved to CUDA and weigh more than the largest of the cards, by the sizes in the source."""
+    yield from _in_trainer(script, gpus)
     shown = [g for g in gpus.gpus if g.memory_total]
     card = max(shown, key=lambda g: g.memory_total or 0, default=None)
     if card is None or card.memory_total is None or script.says(*SHARED) or script.managed:
         return
     half = script.says("float16", "bfloat16", ".half(")
-    for model in script.modules:
-        move = next((m for m in model.moves or () if m.device.where in (CUDA, MAYBE)), None)
-        if move is None or model.owner is not None or model.made is None:
+    for module in script.modules:
+        move = next((m for m in module.moves or () if m.device.where in (CUDA, MAYBE)), None)
+        if move is None or module.owner is not None or module.made is None:
             continue
-        named = _named(model.made)
-        count = named or parameters(script, model)
+        named = _named(module.made)
+        count = named or parameters(script, module)
         width = 2 if half or (named and not script.says("float32")) else 4
-        optimizer = next((o for o in script.optimizers if any(m is model for m in o.over)), None)
+        optimizer = next((o for o in script.optimizers if any(m is module for m in o.over)), None)
         trained = optimizer is not None and script.trains and width == 4 and not script.says("requires_grad", "lora", "Lora", "LoRA")
         each = width + 4 * (1 + STATE.get(optimizer.cls.rpartition(".")[2], 0)) if trained and optimizer else width
         total = card.memory_total / 1024
@@ -83,14 +85,41 @@ def _in_source(script: Script, gpus: Gpus) -> Iterator[Finding]:
         alone = count * width / 2**30 > total
         yield Finding(
             certainty=Certainty.LIKELY,
-            subject=model.name,
+            subject=module.name,
             variant="source" if alone else "source-train",
             values={
-                "model": model.name.rpartition(".")[2], "count": f"{count / 1e9:.1f}", "type": "float32" if width == 4 else "16 bit",
+                "model": module.name.rpartition(".")[2], "count": f"{count / 1e9:.1f}", "type": "float32" if width == 4 else "16 bit",
                 "weights": f"{count * width / 2**30:.1f}", "need": f"{count * each / 2**30:.0f}", "card": card.name or "the card", "total": f"{total:.0f}",
             },
-            refs=(move.event.ref(), model.made.ref(), *(optimizer.made.ref() for _ in (1,) if optimizer and not alone), *gpus.cite()[:1]),
+            refs=(move.event.ref(), module.made.ref(), *(optimizer.made.ref() for _ in (1,) if optimizer and not alone), *gpus.cite()[:1]),
         )
+
+
+TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer", "trl.SFTTrainer")
+SMALLER = (*SHARED, "peft", "lora", "Lora", "LoRA", "deepspeed", "fsdp", "adafactor", "8bit", "8-bit", "galore", "lomo", "requires_grad", "freeze")
+
+
+def _in_trainer(script: Script, gpus: Gpus) -> Iterator[Finding]:
+    """A pretrained model that its name tells the size of, trained whole by a trainer with Adam: weights, gradients and two moments."""
+    known = [(name, found.memory_gib) for name in gpus.all_names() if (found := model(name)) and found.memory_gib]
+    told = [(g.name or "the card", g.memory_total / 1024) for g in gpus.gpus if g.memory_total]
+    card, total = max(told or known, key=lambda pair: pair[1], default=("", 0.0))
+    trainer = next(script.calls(*TRAINERS), None)
+    made = next((e for e in script.calls() if e.name.endswith("from_pretrained") and "Tokenizer" not in e.name and _named(e)), None)
+    if not total or trainer is None or made is None or script.says(*SMALLER):
+        return
+    width = 2 if made.given(None, "torch_dtype") or made.given(None, "dtype") else 4
+    count = _named(made)
+    need = count * width * 4 / 2**30  # each parameter's weight, gradient and the two moments of Adam, in the type of the weights
+    if need > total:
+        yield Finding(
+            certainty=Certainty.LIKELY, subject=made.words(60), variant="source-train",
+            values={
+                "model": made.words(60), "count": f"{count / 1e9:.1f}", "type": "float32" if width == 4 else "16 bit",
+                "weights": f"{count * width / 2**30:.1f}", "need": f"{need:.0f}", "card": card, "total": f"{total:.0f}",
+            },
+            refs=(made.ref(), trainer.ref(), *gpus.cite()[:1]),
+        )  # fmt: skip
 
 
 def _named(made: Event) -> float:
@@ -126,7 +155,7 @@ RULE = Rule(
     layer=Layer.CODE,
     severity=Severity.ERROR,
     check=check,
-    hides=("cublas-init-failed", "cudnn-execution-failed", "oom-fragmentation",),
+    hides=("cublas-init-failed", "cudnn-execution-failed", "oom-fragmentation", "oom-batch-too-large",),
     see=("https://huggingface.co/docs/transformers/model_memory_anatomy", "https://docs.pytorch.org/docs/stable/notes/faq.html",),
     en=Text(
         title="The model itself does not fit on GPU {gpu} ({total}): memory ran out while it was loaded or built{allocated:, with * in use}",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from ongpu.facts.mismatch import Mismatch, Mismatches
 from ongpu.facts.objects import Objects, cite, names
 from ongpu.facts.operands import Operands, cause, seen
-from ongpu.facts.placing import move_of
+from ongpu.facts.placing import move_of, stale
 from ongpu.facts.program import Event, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.values import CPU, CUDA, MANAGED, MAYBE, SELF, Class, Items, Module, Tensor, Unknown
@@ -21,7 +21,8 @@ def check(
     yield from found
     yield from _in_objects(objects) if objects else ()
     met = {raised.own()[-1].line for raised in (one.raised for one in mismatches.found) if raised.own()} if mismatches else set()
-    if not any(finding.severity is None and ref.line in met for finding in found for ref in finding.refs):  # the source names the place
+    old = {mix.line for script in program.scripts for mix, _, _ in stale(script)} if program else set()
+    if not any(finding.severity is None and ref.line in met for finding in found for ref in finding.refs) and not old:  # the source names the place
         yield from _in_error(mismatches, symptoms, operands)
 
 
@@ -35,15 +36,19 @@ def _in_source(script: Script) -> Iterator[Finding]:
         if layer.where(call) == CPU and moved:
             yield _made(layer.made, call, "layer-source", layer.name.rpartition(".")[2])
     yield from _weights(script)
+    yield from _late(script)
     told: set[int] = set()
     for source, call in _given(script):
         if id(source.node) not in told:
             told.add(id(source.node))
             yield _made(source, call, "source", source.words(40), None, _placed(source))
+    old = {id(mix.node) for mix, _, _ in stale(script)}
     for mix in distinct(script.of("mix")):
         made = next((seed for a in mix.args if isinstance(a, Tensor) and a.where == CPU and not a.scalar and (seed := a.seed())), None)
         if made is None or id(made.node) in told or mix.name in CROSSES or not _shaped(made):
             continue
+        if id(mix.node) in old:
+            continue  # it was moved: the name that is used here is the old one's
         places = {a.where for a in mix.args if isinstance(a, Tensor)}
         inside = mix.at.frame.inside("forward", "step") is not None
         held = _held(script, made)
@@ -54,6 +59,24 @@ def _in_source(script: Script) -> Iterator[Finding]:
         elif held is None and places & ({CUDA, MAYBE, MANAGED} if made.at.frame.inside("forward", "step") else {CUDA, MAYBE}) and not (mix.name in LOSSES and not inside and not _constant(made)):
             told.add(id(made.node))
             yield _made(made, mix, "source", made.words(40), None, _placed(made))
+
+
+# what makes a table of a range: to do it on the host, at each pass, keeps the GPU waiting (PyTorch spreads it over all cores)
+WORKS = ("einsum", "sin", "cos", "exp", "pow", "log", "outer", "matmul", "bmm", "cat", "stack", "meshgrid", "cdist", "softmax", "cumsum", "tril", "triu")
+
+
+def _late(script: Script) -> Iterator[Finding]:
+    """Tables (of positions, frequencies, masks) that a forward pass on the GPU computes on the CPU from ranges, and only then moves."""
+    for move in distinct(script.calls(".to", ".cuda")):
+        table, moved = move.receiver, move.value
+        if not (isinstance(table, Tensor) and isinstance(moved, Tensor) and table.where == CPU and moved.where == CUDA):
+            continue
+        line = [t for t in table.line() if t.made is not None]
+        ranges = [t.made for t in line if t.origin == "made" and t.made and t.made.name in ("torch.arange", "torch.linspace")]
+        works = {t.made.name.rpartition(".")[2] for t in line if t.made} & set(WORKS)
+        if ranges and len(works) >= 2 and move.at.frame.inside("forward") and all(made.at.frame.inside("forward") for made in ranges):
+            yield _made(ranges[-1], move, "late", ranges[-1].words(40), Severity.WARNING)
+            return
 
 
 def _weights(script: Script) -> Iterator[Finding]:
@@ -230,6 +253,18 @@ RULE = Rule(
         fix="在使用处的设备上创建：torch.zeros(n, device=x.device)、torch.zeros_like(x)、x.new_zeros(n)；NumPy 结果用 torch.from_numpy(a).to(x.device)；模块里的常量用 register_buffer。损失的类别权重：criterion.to(device)。",
     ),
     variants={
+        "late": (
+            Text(
+                title="{what} and what is computed from it run on the CPU in each forward pass; the result is copied to the GPU at the end",
+                why="A range without a device lies on the CPU, and all that is computed from it runs there, on every core that PyTorch finds, while the GPU waits for the copy ({used}).",
+                fix="Give the range the device of the input: torch.arange(..., device=x.device); or compute the table once and keep it with register_buffer.",
+            ),
+            Text(
+                title="{what} 以及由它算出的结果在每次前向时都在 CPU 上计算，最后才复制到 GPU",
+                why="没有指定设备的 range 在 CPU 上，由它派生的计算也都在 CPU 上进行，占满 PyTorch 能用的所有核，GPU 则等着这次复制（{used}）。",
+                fix="在输入所在的设备上创建：torch.arange(..., device=x.device)；或只算一次，用 register_buffer 保存。",
+            ),
+        ),
         "plain": (
             Text(
                 title="{what} is a plain attribute: model.to('cuda') leaves it on the CPU, where {used} meets it",

@@ -205,7 +205,8 @@ class LibraryCalls(Expressions):
         if name in library.LIKE:
             base = args[0] if args else kw.get("input")
             device = self.device(kw.get("device")) if "device" in kw else None
-            where = device.where if device else base.where if isinstance(base, Tensor) else NOWHERE
+            moved = CUDA if isinstance(base, Unknown) and base.hint == "cuda" else NOWHERE  # what nobody knows was moved there
+            where = device.where if device else base.where if isinstance(base, Tensor) else moved
             return Tensor(where, "made", False, made=event, placed="device" in kw or (isinstance(base, Tensor) and base.placed))
         if name in library.CUDA_MAKERS:
             return Tensor(CUDA, "made", False, made=event, placed=True)
@@ -391,9 +392,7 @@ class LibraryCalls(Expressions):
             if isinstance(collate, Function):
                 self.collates.append(collate)
             where = NOWHERE
-        if event.stars or ("generator" in kw and where != CPU):
-            where = NOWHERE
-        if self.default_device:
+        if event.stars or self.default_device or ("generator" in kw and where != CPU):
             where = NOWHERE
         loader = Loader(event, dataset, where)
         self.loaders.append(loader)

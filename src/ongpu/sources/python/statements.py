@@ -194,6 +194,8 @@ class Statements(Branches):
                 base.graph = None
             if isinstance(key, Const) and isinstance(key.value, str):
                 base.where = base.where if base.where == value.where else NOWHERE  # a batch of which one entry was moved
+            elif base.origin == "batch" and self.at.loops and not isinstance(key, Number) and value.comes_from(base):
+                base.where = value.where  # for name in batch: batch[name] = batch[name].to(device)
         elif isinstance(base, Module) and isinstance(value, Module):
             self.event("setattr", f"[{key.value}]" if isinstance(key, Const) else "[]", target, base, value=value)
             self.own(base, value)
