@@ -44,9 +44,9 @@ def rule(slug: str, check: object, layer: Layer = Layer.DRIVER, severity: Severi
     return Rule(slug=slug, layer=layer, severity=severity, check=check, en=WORDS, zh=WORDS, see=(), hides=hides)  # type: ignore[arg-type]
 
 
-def finds(certainty: Certainty = Certainty.CERTAIN) -> object:
+def finds(certainty: Certainty = Certainty.CERTAIN, subject: str = "") -> object:
     def check(heat: Heat) -> Iterator[Finding]:
-        yield Finding(certainty=certainty, values={"x": heat.degrees})
+        yield Finding(certainty=certainty, subject=subject, values={"x": heat.degrees})
 
     return check
 
@@ -83,6 +83,12 @@ def test_consequences_are_hidden_not_lost() -> None:
     report = diagnose(PASTE, "s", rules, [source(HOT)])
     assert [f.slug for f in report.findings] == ["cause"]
     assert [f.slug for f in report.hidden] == ["effect"]
+
+
+def test_the_fault_of_one_gpu_does_not_explain_that_of_another() -> None:
+    for subject, hidden in (("GPU 1", []), ("GPU 2", ["effect"]), ("", ["effect"])):
+        rules = [rule("cause", finds(subject=subject), hides=("effect",)), rule("effect", finds(subject="GPU 2"), Layer.CODE)]
+        assert [f.slug for f in diagnose(PASTE, "s", rules, [source(HOT)]).hidden] == hidden
 
 
 def test_a_guess_hides_nothing() -> None:

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "docs" / "examples"
 BLOCK = re.compile(r"^(?P<head>```console\n\$ (?P<command>(?:[^\n]*\\\n)*[^\n]*)\n)(?P<output>.*?)^```$", re.MULTILINE | re.DOTALL)
 DATED = ("ongpu pick driver", "ongpu rules")  # their answer moves with the day or with each new rule: shown, not compared
-ALLOWED = ("explain", "lint", "pick", "doctor", "rules", "--version")  # nothing that changes a machine
+ALLOWED = ("explain", "lint", "pick", "doctor", "rules", "fleet", "--version")  # nothing that changes a machine
 
 
 def pages() -> list[Path]:

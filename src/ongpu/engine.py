@@ -132,9 +132,13 @@ def _depth(finding: Finding) -> tuple[object, ...]:
 
 
 def _hides(cause: Finding, effect: Finding) -> bool:
-    """Whether the one explains the other: its rule says so, it is no note, and it is at least as certain (or likely)."""
+    """Whether the one explains the other: its rule says so, it is no note, it is at least as certain (or likely), and they are not
+    about two GPUs."""
     named = cause.rule is not None and effect.slug in cause.rule.hides
-    return named and cause.weight > Severity.NOTE and cause.certainty >= min(effect.certainty, Certainty.LIKELY)
+    if not named or cause.weight is Severity.NOTE or cause.certainty < min(effect.certainty, Certainty.LIKELY):
+        return False
+    apart = cause.subject != effect.subject and cause.subject.startswith("GPU ") and effect.subject.startswith("GPU ")
+    return not apart
 
 
 def _hide(findings: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:

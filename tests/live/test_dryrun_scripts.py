@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from parts.interpreters import SRC, bare
+from parts.interpreters import SRC, bare, old_torch
 
 pytestmark = pytest.mark.real
 SCRIPTS = sorted((Path(__file__).parents[1] / "parts" / "scripts").glob("*.py"))
@@ -32,8 +32,19 @@ def test_about_half_of_them_are_healthy() -> None:
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_script(script: Path, tmp_path: Path) -> None:
-    python = bare("torch", *head(script, "needs").split())
-    command = [sys.executable, "-m", "ongpu", "dryrun", "--format", "json", "--python", python, *shlex.split(head(script, "options"))]
+    follow(bare("torch", *head(script, "needs").split()), script, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["checkpointing", "ddp_one_rank", "input_not_moved", "label_range"])
+def test_script_under_the_oldest_torch(name: str, tmp_path: Path) -> None:
+    follow(old_torch(), SCRIPTS[0].with_name(name + ".py"), tmp_path, "--time-limit", "250")
+
+
+def follow(python: str, script: Path, tmp_path: Path, *more: str) -> None:
+    """The answer is what the script's head says, and nothing is left behind."""
+    options = [*shlex.split(head(script, "options")), *more]
+    command = [sys.executable, "-m", "ongpu", "dryrun", "--format", "json", "--python", python, *options]
     before = set(tmp_path.iterdir())
     env = {**os.environ, "PYTHONPATH": str(SRC), "LC_ALL": "C.UTF-8"}
     done = subprocess.run(

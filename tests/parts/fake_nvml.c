@@ -29,6 +29,7 @@
  *   gpu.3.error_after_s = 5      ... only from 5 s after nvmlInit on
  *   gpu.3.error.Temperature = 3  only queries whose name contains the word
  *   gpu.3.hang = 1               nvmlDeviceGetHandleByIndex of that GPU never returns
+ *   gpu.3.hang.Temperature = 1   queries of that GPU whose name contains the word never return
  *   gpu.3.handle_error = 15      nvmlDeviceGetHandleByIndex returns 15
  *   gpu.3.xid = 79 ; gpu.3.xid_after_s = 2    one Xid event for nvmlEventSetWait
  */
@@ -49,7 +50,7 @@ typedef unsigned long long u64;
 enum { OK = 0, UNINIT = 1, INVAL = 2, NOTSUP = 3, NOTFOUND = 6, SMALL = 7, TIMEOUT = 10,
        NOFUNC = 13, VERMISMATCH = 25 };
 #define API __attribute__((visibility("default")))
-#define MAXPROC 64
+#define MAXPROC 1536
 #define MAXRULE 64
 
 typedef struct { u32 pid, mib, type, sm, mem; } proc_t;
@@ -69,6 +70,7 @@ typedef struct dev {
     u32 nproc;
     rule_t rule[16];
     u32 nrule;
+    char hang_in[48];
 } dev_t_;
 typedef dev_t_ *D;
 
@@ -80,7 +82,7 @@ static int reload_on, wave, lat_all;
 static char driver[80] = "535.183.01";
 static int cuda_v = 12020;
 static double t0, next_check;
-static time_t seen_s; static long seen_ns;
+static time_t seen_s; static long seen_ns; static ino_t seen_ino;
 static u64 ncalls;
 
 static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + t.tv_nsec * 1e-9; }
@@ -132,7 +134,8 @@ static void set_dev(D d, const char *k, const char *v) {
     else if (!strncmp(k, "error.", 6) && d->nrule < 16) {
         snprintf(d->rule[d->nrule].word, sizeof d->rule[0].word, "%s", k + 6);
         d->rule[d->nrule++].code = atoi(v);
-    } else if (!strcmp(k, "proc") && d->nproc < MAXPROC) {
+    } else if (!strncmp(k, "hang.", 5)) snprintf(d->hang_in, sizeof d->hang_in, "%s", k + 5);
+    else if (!strcmp(k, "proc") && d->nproc < MAXPROC) {
         proc_t *p = &d->proc[d->nproc]; char ty = 'C'; p->sm = p->mem = 0;
         if (sscanf(v, "%u,%u,%c,%u,%u", &p->pid, &p->mib, &ty, &p->sm, &p->mem) >= 2) { p->type = ty == 'G'; d->nproc++; }
     } else fprintf(stderr, "fake_nvml: unknown key %s\n", k);
@@ -171,7 +174,7 @@ static void load(void) {
             if (*p == '.') for (u32 i = a; i <= b && i < ndev; i++) set_dev(&devs[i], p + 1, e);
         } else fprintf(stderr, "fake_nvml: unknown key %s\n", k);
     }
-    if (f) { struct stat s; if (!fstat(fileno(f), &s)) { seen_s = s.st_mtim.tv_sec; seen_ns = s.st_mtim.tv_nsec; } fclose(f); }
+    if (f) { struct stat s; if (!fstat(fileno(f), &s)) { seen_s = s.st_mtim.tv_sec; seen_ns = s.st_mtim.tv_nsec; seen_ino = s.st_ino; } fclose(f); }
 }
 
 static void maybe_reload(void) {
@@ -179,7 +182,7 @@ static void maybe_reload(void) {
     double t = now(); if (t < next_check) return;
     next_check = t + 0.1;
     struct stat s; const char *p = getenv("FAKE_NVML");
-    if (p && !stat(p, &s) && (s.st_mtim.tv_sec != seen_s || s.st_mtim.tv_nsec != seen_ns)) load();
+    if (p && !stat(p, &s) && (s.st_mtim.tv_sec != seen_s || s.st_mtim.tv_nsec != seen_ns || s.st_ino != seen_ino)) load();
 }
 
 /* like a driver whose GPU does not answer: the call never returns */
@@ -195,6 +198,7 @@ static ret_t gate(const char *fn, D d, int has_dev) {
     for (u32 i = 0; i < nrule; i++) if (strcmp(rules[i].word, "Init") && (rules[i].word[0] == '*' || strstr(fn, rules[i].word))) return rules[i].code;
     if (has_dev) {
         if (d < devs || d >= devs + ndev) return INVAL;
+        if (d->hang_in[0] && strstr(fn, d->hang_in)) for (;;) pause();
         int us = lat_all;
         for (u32 i = 0; i < nlat; i++) if (strstr(fn, lats[i].word)) us = lats[i].code;
         if (us) usleep(us);
@@ -432,13 +436,17 @@ API ret_t nvmlDeviceGetSupportedEventTypes(D d, u64 *t) { G(d); *t = 1 | 2 | 4 |
 API ret_t nvmlDeviceRegisterEvents(D d, u64 t, void *s) { G(d); (void)t; (void)s; return OK; }
 API ret_t nvmlEventSetWait_v2(void *s, ev_t *e, u32 ms) {
     GS(); (void)s; double end = now() + ms / 1000.0;
-    do {
-        for (u32 i = 0; i < ndev; i++) if (devs[i].xid && !devs[i].xid_sent && now() - t0 >= devs[i].xid_after) {
-            devs[i].xid_sent = 1; *e = (ev_t){&devs[i], 8, (u64)devs[i].xid, 0xFFFFFFFFu, 0xFFFFFFFFu}; return OK;
+    for (;;) {
+        double next = end, t = now();
+        for (u32 i = 0; i < ndev; i++) if (devs[i].xid && !devs[i].xid_sent) {
+            double due = t0 + devs[i].xid_after;
+            if (t >= due) { devs[i].xid_sent = 1; *e = (ev_t){&devs[i], 8, (u64)devs[i].xid, 0xFFFFFFFFu, 0xFFFFFFFFu}; return OK; }
+            if (due < next) next = due;
         }
-        usleep(10000);
-    } while (now() < end);
-    return TIMEOUT;
+        if (t >= end) return TIMEOUT;
+        if (reload_on && next > t + 0.02) next = t + 0.02;   /* the scenario may change meanwhile */
+        usleep((useconds_t)((next - t) * 1e6) + 1);
+    }
 }
 API ret_t nvmlEventSetWait(void *s, ev_t *e, u32 ms) { return nvmlEventSetWait_v2(s, e, ms); }
 /* GPM: SM, tensor and DRAM activity (Hopper and newer in reality) */

@@ -30,6 +30,14 @@ def bare(*modules: str) -> str:
     pytest.skip(f"no interpreter with {', '.join(modules)}: see ONGPU_TEST_PYTHONS")
 
 
+def old_torch() -> str:
+    """The interpreter with the oldest PyTorch that the dry run follows; the test is skipped where there is none."""
+    python = SRC.parent / ".venv-torch24" / "bin" / "python"
+    if not python.exists() or not _has(str(python), ("torch",)):
+        pytest.skip("no interpreter with PyTorch 2.4: tools/install_old_torch makes one")
+    return str(python)
+
+
 def run(python: str, *arguments: str, cwd: Path, **environ: str) -> "subprocess.CompletedProcess[str]":
     """The finished process, with our source on its path, speaking English."""
     env = {**os.environ, "PYTHONPATH": str(SRC), "LC_ALL": "C.UTF-8", "LANGUAGE": "en", "PYTHONWARNINGS": "ignore", **environ}

@@ -19,6 +19,9 @@ COMMANDS = {
     "fix": ("show the repair plan; run the safe repairs after asking", "给出修复计划；询问后执行安全的修复"),
     "pick": ("choose the build that this GPU, driver and Python can run", "选出本机 GPU、驱动、Python 能运行的安装包"),
     "dryrun": ("run a training script on a pretended GPU: does it run, does it fit", "在假想的 GPU 上试运行训练脚本：能否运行、能否放下"),
+    "top": ("every GPU, the processes on it, and why it is not busy", "查看每块 GPU、其上的进程，以及它为什么不忙"),
+    "watch": ("keep an eye on this machine's GPUs: history, incidents, metrics", "持续监视本机 GPU：历史、事件、指标"),
+    "fleet": ("the GPUs of many machines, over ssh or by Prometheus", "查看多台机器的 GPU（通过 ssh 或 Prometheus）"),
     "rules": ("list everything that can be found; show one rule", "列出能发现的所有问题；查看一条规则"),
     "completion": ("print a completion script for the shell", "输出 shell 补全脚本"),
 }

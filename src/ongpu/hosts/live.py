@@ -81,11 +81,12 @@ def gather(
     sources: Sequence[Source],
     meanwhile: Callable[[], object] | None = None,
     enough: Callable[[list[Evidence]], bool] | None = None,
+    patience: float | None = None,
 ) -> list[Evidence]:
     """Everything that the sources want to know of this machine, asked in parallel.
 
     meanwhile: called while they wait. enough: whether the quick answers name the cause, so that the patient questions
-    (the probe in the user's interpreter) need not be waited for.
+    (the probe in the user's interpreter) need not be waited for. patience: seconds in all; None: PATIENCE.
     Each question has its own thread, a daemon: one that sleeps in the driver must not keep us from answering or ending.
     """
     wanted = [(s, get) for s in sources for get in s.get if get.only in ("", machine.system)]
@@ -101,7 +102,8 @@ def gather(
         threading.Thread(target=work, args=(number, source, get), name=f"ongpu {name_of(get)}", daemon=True).start()
     if meanwhile:
         meanwhile()
-    limit = time.monotonic() + PATIENCE
+    patience = PATIENCE if patience is None else patience
+    limit = time.monotonic() + patience
     pending = set(range(len(wanted)))
     quick = {number for number, (_, get) in enumerate(wanted) if get.call not in PATIENT}
 
@@ -119,7 +121,7 @@ def gather(
     found: list[Evidence] = []
     for number, (source, get) in enumerate(wanted):
         if number in pending:
-            found.append(Evidence(source.kind, "", name_of(get), problem=f"timed out after {PATIENCE:g} s"))
+            found.append(Evidence(source.kind, "", name_of(get), problem=f"timed out after {patience:g} s"))
         else:
             found += answers.get(number, [])
     return sorted(_once(found), key=lambda item: item.kind == "pasted")  # who knows for sure speaks first

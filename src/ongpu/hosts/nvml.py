@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 
 from ongpu.hosts.live import Live, output
@@ -45,14 +46,20 @@ def ask(machine: Live, limit: float) -> list[Evidence]:
 
 
 def _child(machine: Live, limit: float, extra: list[str] | None = None) -> tuple[str, str | None]:
-    environ = dict(machine.environ)
-    if extra:
-        environ["LD_LIBRARY_PATH"] = ":".join(filter(None, [environ.get("LD_LIBRARY_PATH", ""), *extra]))
-    spec = find_spec("pynvml")
-    ours = os.path.abspath(os.path.join(__file__, "..", "..", ".."))
-    environ["PYTHONPATH"] = os.pathsep.join([ours, *([os.path.dirname(spec.origin)] if spec and spec.origin else [])])  # not the user's
+    environ = environment(machine.environ, extra)
     program = "import sys; from ongpu.hosts.nvml_start import main; main(sys.argv[1])"  # imported: a script is compiled each time
     return lines_of([sys.executable, "-P", "-S", "-c", program, str(machine.root)], SILENCE, limit, environ)
+
+
+def environment(environ: Mapping[str, str], extra: Sequence[str] | None = None) -> dict[str, str]:
+    """What a child that asks NVML gets: ours and nvidia-ml-py to import, not the user's; other folders for the driver's libraries."""
+    found = dict(environ)
+    if extra:
+        found["LD_LIBRARY_PATH"] = ":".join(filter(None, [found.get("LD_LIBRARY_PATH", ""), *extra]))
+    spec = find_spec("pynvml")
+    ours = os.path.abspath(os.path.join(__file__, "..", "..", ".."))
+    found["PYTHONPATH"] = os.pathsep.join([ours, *([os.path.dirname(spec.origin)] if spec and spec.origin else [])])
+    return found
 
 
 def _code(text: str) -> int | None:

@@ -171,8 +171,11 @@ def device(index: int, root: str) -> None:
     say(gpu=index, **{k: v for k, v in values.items() if v is not None}, processes=processes(handle, root))
 
 
-def main(root: str) -> None:
-    """Everything that NVML says, line by line. root: "" or the folder of a recorded tree, for what is told of processes."""
+def main(root: str, about: Callable[[int, str], None] = device) -> None:
+    """Everything that NVML says, line by line. root: "" or the folder of a recorded tree, for what is told of processes.
+
+    about: what tells of one GPU, given its index and the root.
+    """
     init = ask("nvmlInit")
     if isinstance(init, dict):
         say(init=init["error"], code=init["code"])
@@ -183,5 +186,5 @@ def main(root: str) -> None:
     say(driver=ask("nvmlSystemGetDriverVersion"), nvml=ask("nvmlSystemGetNVMLVersion"), cuda=cuda, count=count)
     for index in range(count if isinstance(count, int) else 0):
         say(asking=index)
-        device(index, root)
+        about(index, root)
     say(done=True)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from itertools import takewhile
 
 from ongpu.knowledge import _gpu_names as names
@@ -86,6 +86,7 @@ def compute_capability(name: str) -> str | None:
     return told.pop() if len(told) == 1 and not any(one.name in _index()[2] for _, one in found) else None
 
 
+@lru_cache(maxsize=256)  # a machine that is watched asks of the same cards for ever
 def model(name: str) -> Model | None:
     """The model of that name. Several that fit come as one, with None in the fields in which they differ.
 

@@ -163,7 +163,8 @@ def read(evidence: Evidence) -> Iterable[Fact]:
         cards = [item for item in items if "gpu" in item]
         yield Gpus(gpus=tuple(gpu(item) for item in cards), refs=tuple(_ref(item) for item in cards[:8]))
         running = tuple(_processes(cards))
-        yield Processes(processes=running, listed=True, refs=tuple(p.ref for p in running[:8] if p.ref))
+        listed = all("processes" in card for card in cards if "error" not in card)
+        yield Processes(processes=running, listed=listed or None, refs=tuple(p.ref for p in running[:8] if p.ref))
 
 
 def _processes(cards: Iterable[Mapping[str, Any]]) -> Iterable[Process]:

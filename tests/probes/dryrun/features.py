@@ -14,6 +14,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 warnings.simplefilter("error")
+warnings.filterwarnings("ignore", ".*torch.cpu.amp.autocast", FutureWarning)  # torch 2.4 itself calls it, in checkpoint
 CARD = "cuda"
 CASES: list[Callable[[], None]] = []
 
@@ -255,7 +256,7 @@ def errors() -> None:
 @case
 def distributed() -> None:
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29511", RANK="0", WORLD_SIZE="1", LOCAL_RANK="0")
-    torch.distributed.init_process_group("nccl")
+    torch.distributed.init_process_group("nccl", pg_options=torch.distributed.ProcessGroupNCCL.Options(is_high_priority_stream=True))
     torch.cuda.set_device(0)
     train(nn.parallel.DistributedDataParallel(net(), device_ids=[0]), torch.optim.SGD)
     total = torch.ones(1, device=CARD)

@@ -7,7 +7,7 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from parts.interpreters import SRC, bare
+from parts.interpreters import SRC, bare, old_torch
 
 pytestmark = pytest.mark.real
 FOLDER = SRC / "ongpu" / "probes" / "dryrun"
@@ -30,17 +30,16 @@ TRAIN = """
 """
 
 
-def dry(folder: Path, script: str, *arguments: str, **spec: Any) -> dict[str, Any]:
+def dry(folder: Path, script: str, *arguments: str, python: str = "", **spec: Any) -> dict[str, Any]:
     """The answer to a script (its text)."""
+    argv = [python or bare("torch"), str(FOLDER), str(folder / "spec.json"), str(folder / "train.py"), *arguments]
     path = folder / "train.py"
     path.write_text(dedent(script), "utf-8")
     told = folder / "spec.json"
     scratch = folder / "scratch"
     scratch.mkdir(exist_ok=True)
     told.write_text(json.dumps({"answer": str(folder / "answer.json"), "scratch": str(scratch), "seconds": 200, **spec}), "utf-8")
-    done = subprocess.run(
-        [bare("torch"), str(FOLDER), str(told), str(path), *arguments], capture_output=True, text=True, timeout=280, check=False, cwd=folder
-    )
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=280, check=False, cwd=folder)
     assert done.returncode == 0, done.stderr[-2000:]
     answer: dict[str, Any] = json.loads((folder / "answer.json").read_text("utf-8"))
     answer["printed"] = done.stdout
@@ -53,8 +52,9 @@ def line(script: str, text: str) -> int:
     return next(n for n, row in enumerate(dedent(script).splitlines(), 1) if text in row)
 
 
-def test_every_feature(tmp_path: Path) -> None:
-    answer = dry(tmp_path, (Path(__file__).parent / "features.py").read_text("utf-8"), steps=0)
+@pytest.mark.parametrize("version", ["", pytest.param("oldest", marks=pytest.mark.slow)])
+def test_every_feature(tmp_path: Path, version: str) -> None:
+    answer = dry(tmp_path, (Path(__file__).parent / "features.py").read_text("utf-8"), python=version and old_torch(), steps=0)
     bad = [row for row in answer["printed"].splitlines() if not row.startswith(("ok ", "USDT"))]
     assert bad == []
     assert answer["printed"].count("ok ") >= 12

@@ -1,7 +1,10 @@
 # ruff: noqa: E501  programs stand in one piece
+from typing import Any
+
 import pytest
 from asking import explain_files, found, lint, slugs
 from parts import profiles
+from parts.trends import gpu, host, judged, process, told, worker
 
 from ongpu.model import Certainty, Severity, Verdict
 
@@ -199,3 +202,74 @@ def test_an_idle_gpu_beside_costly_samples() -> None:
     told = "GPU utilization drops to 0 % again and again while training\nGPU-Util 7%"
     assert slugs(HEAVY, told)[0] == "input-pipeline-bound"
     assert "input-pipeline-bound" not in slugs(HEAVY.replace("cv2.imread(self.files[i])", "self.rows[i]"), "Training went well")
+
+
+@pytest.mark.parametrize(
+    ("rows", "machine", "expected"),
+    [
+        ([gpu(util=30), process(cpu=0.2, workers=[worker(0.97)] * 4)], None, "/live-workers"),
+        ([gpu(util=[100, 0, 0]), process(cpu=0.2, workers=[worker(0.9)] * 12)], None, "/live-workers"),
+        ([gpu(util=78), process(cpu=0.9, workers=[worker(0.97)] * 4)], None, "/live-workers"),
+        ([gpu(util=30, seconds=6), process(cpu=0.2, workers=[worker(0.97)] * 4, looks=2)], None, "/live-workers?"),
+        ([gpu(util=30), process(cpu=0.2, workers=[worker(0.1)] * 20)], host(2, busy=2), "/live-starved"),
+        ([gpu(util=30), process(cpu=1.0, rchar=20)], None, "/live-main"),
+        ([gpu(util=30), process(cpu=15, main=0.6, read=20)], host(16, busy=15), "/live-threads"),
+    ],
+)
+def test_a_running_program_is_judged_by_its_workers(rows: list[dict[str, Any]], machine: dict[str, Any] | None, expected: str) -> None:
+    assert told(*rows, machine=machine) == "input-pipeline-bound" + expected
+
+
+@pytest.mark.parametrize(
+    ("rows", "machine"),
+    [
+        ([gpu(util=95), process(cpu=0.2, workers=[worker(0.97)] * 4)], None),
+        ([gpu(util=30), process(cpu=0.2, workers=[worker(0.5, "S")] * 4)], None),
+        ([gpu(util=30), process(cpu=0.2, workers=[worker(0.97)] * 2 + [worker(0.3, "S")] * 6)], None),
+        ([gpu(util=30), process(cpu=0.2, workers=[worker(0.1, "D", read=9)] * 4)], None),
+        ([gpu(util=30), process(cpu=1.0, rchar=0.5)], None),
+        ([gpu(util=30), process(cpu=7, main=0.6, read=20)], host(16, busy=8)),
+        ([gpu(util=30), process(cpu=15, main=0.6)], host(16, busy=15)),
+        ([gpu(util=30, temp=99, reasons=0x40)], None),
+        ([gpu(util=None, mig=True), process(cpu=0.2, workers=[worker(0.97)] * 4)], None),
+    ],
+)
+def test_a_running_program_that_waits_for_something_else(rows: list[dict[str, Any]], machine: dict[str, Any] | None) -> None:
+    assert "input-pipeline-bound" not in told(*rows, machine=machine)
+
+
+def test_how_sure_it_is_of_a_running_program() -> None:
+    sharp = judged(gpu(util=20), process(cpu=0.1, workers=[worker(0.99)] * 4))
+    moderate = judged(gpu(util=70), process(cpu=0.1, workers=[worker(0.99)] * 4))
+    assert sharp
+    assert moderate
+    assert (sharp.certainty, moderate.certainty) == (Certainty.CERTAIN, Certainty.LIKELY)
+    assert "the 4 worker processes of python train.py --epochs 90 (pid 4242) are full (99 % of a core each)" in sharp.text("en").title
+
+
+GAN = """\
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+generator = nn.Linear(128, 512).to("cuda")
+critic = nn.Linear(512, 1).to("cuda")
+g_opt, d_opt = torch.optim.Adam(generator.parameters()), torch.optim.Adam(critic.parameters())
+for i in range(300000):
+    real = torch.rand(32, 512, device="cuda")
+    fake = generator(torch.randn(32, 128, device="cuda")).detach()
+    d_loss = F.softplus(-critic(real)).mean() + F.softplus(critic(fake)).mean()
+    d_opt.zero_grad()
+    d_loss.backward()
+    told_d = d_loss.item()
+    d_opt.step()
+    g_loss = F.softplus(-critic(generator(torch.randn(32, 128, device="cuda")))).mean()
+    g_opt.zero_grad()
+    g_loss.backward()
+    told_g = g_loss.item()
+    g_opt.step()
+"""
+
+
+def test_loading_that_is_told_to_be_the_cause() -> None:
+    assert slugs("Data loading is the bottleneck, it takes 0.5 s of each step. Training is slow, GPU-Util 10-20 %")[0] == "input-pipeline-bound"

@@ -1,5 +1,10 @@
+from typing import Any
+
 import pytest
 from asking import slugs
+from parts.trends import gpu, process, report
+
+from ongpu.model import Severity
 
 
 @pytest.mark.parametrize(
@@ -32,3 +37,20 @@ def test_found(text: str) -> None:
 )
 def test_neighbours_are_not_it(text: str) -> None:
     assert "gpu-busy-other-process" not in slugs(text)
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([gpu(mem=80_000), process(mem=70_000), process(5, mem=8_000, user="bob")], ["full"]),
+        ([gpu(mem=80_000), process(mem=70_000, job="slurm:1"), process(5, mem=8_000, job="slurm:2")], ["full"]),
+        ([gpu(mem=80_000), process(mem=70_000), process(5, mem=8_000)], []),
+        ([gpu(mem=60_000), process(mem=50_000), process(5, mem=8_000, user="bob")], []),
+        ([gpu(mem=80_000), process(mem=40_000), process(5, mem=38_000, user="bob")], []),
+        ([gpu(mem=80_000), process(mem=79_000)], []),
+    ],
+)
+def test_a_full_card_with_two_owners_is_noted(rows: list[dict[str, Any]], expected: list[str]) -> None:
+    found = [f for f in report(*rows).findings if f.slug == "gpu-busy-other-process"]
+    assert [f.variant for f in found] == expected
+    assert all(f.weight is Severity.NOTE and f.refs for f in found)

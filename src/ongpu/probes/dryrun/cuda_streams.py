@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import types
+from abc import ABCMeta
 from typing import Any, Dict, List
 
 import torch
@@ -108,6 +110,7 @@ def install(mode: Mode) -> None:
     if accelerator is not None and hasattr(accelerator, "current_stream"):
         accelerator.current_stream = lambda device=None: Stream(device)
     torch.Stream = Stream if hasattr(torch, "Stream") else None
+    _inherit(_StreamBase=Stream, _EventBase=Event)
 
     class CUDAGraph:
         """Captured graphs are not simulated."""
@@ -123,6 +126,18 @@ def install(mode: Mode) -> None:
 
     cuda.CUDAGraph, cuda.graph = CUDAGraph, graph
     put(cuda, "make_graphed_callables", make_graphed)
+
+
+def _inherit(**ours: Any) -> None:
+    """Where torch (before 2.6) asks whether a stream or an event inherits from an abstract class, ours are said to."""
+    try:
+        bases = importlib.import_module("torch._streambase")
+    except ImportError:
+        return
+    for name, kind in ours.items():
+        base = getattr(bases, name, None)
+        if isinstance(base, ABCMeta):
+            base.register(kind)
 
 
 def _random(mode: Mode) -> None:

@@ -6,6 +6,7 @@ Values are as if all ranks held the same as this one. The launch mode runs one p
 from __future__ import annotations
 
 import os
+import types
 from typing import Any, Dict, List
 
 import torch
@@ -125,6 +126,19 @@ def install(mode: Mode) -> None:
         setattr(dist, name, answer)
     _data_parallel(mode)
     dist.is_nccl_available = c10d.is_nccl_available = lambda: True
+    for name in ("ProcessGroupNCCL", "ProcessGroupCudaP2P"):  # a CPU wheel lacks them, and c10d asks for their instances
+        if not hasattr(c10d, name):
+            setattr(c10d, name, type(name, (), {"Options": Options}))
+    if not hasattr(dist, "ProcessGroupNCCL"):
+        dist.ProcessGroupNCCL = c10d.ProcessGroupNCCL
+
+
+class Options:
+    """What a script sets for its NCCL groups; nothing of it is simulated."""
+
+    def __init__(self, is_high_priority_stream: bool = False) -> None:
+        self.is_high_priority_stream = is_high_priority_stream
+        self.config = types.SimpleNamespace()
 
 
 def _data_parallel(mode: Mode) -> None:

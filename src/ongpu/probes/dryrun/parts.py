@@ -19,6 +19,7 @@ from .overlay import Overlay, spare_old
 from .reached import Reached
 from .sandbox import Sandbox
 from .savings import Savings
+from .shapes import Shapes
 from .state import World
 from .watch import Watch
 
@@ -35,6 +36,7 @@ class Parts:
         self.loaders = Loaders(self.mode)
         self.autocast = Autocast(world)
         self.composites = Composites(world)
+        self.shapes = Shapes()
         self.frozen: Optional[Dict[str, Any]] = None
         self.savings = Savings(self.mode, self.watch, self.loaders)
         self.finder = BatchFinder(self.mode, self.loaders, self.freeze) if world.spec["mode"] == "find-batch-size" else None
@@ -47,6 +49,7 @@ class Parts:
         dependent.register(self.mode)
         self.autocast.install()
         self.composites.install()
+        self.shapes.install()
         cuda_api.install(self.mode)
         methods.install(self.mode)
         from . import checks, framework

@@ -17,15 +17,18 @@ from ongpu.facts.samples import costly, takes, whole_files
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.system import Processes
 from ongpu.facts.traced import tf_steps
+from ongpu.facts.trend import Trend
 from ongpu.facts.values import CUDA, MAYBE, Function, Tensor
+from ongpu.facts.waiting import of
 from ongpu.knowledge.median import median
-from ongpu.model import Certainty, Finding, Layer, Ref, Rule, Severity, Text
+from ongpu.model import Certainty, Finding, Fix, Layer, Ref, Rule, Severity, Text
 
 
 def check(
     log: TrainingLog | None, symptoms: Symptoms | None, gpus: Gpus | None, processes: Processes | None, machine: Machine | None,
-    traceback: Traceback | None, profile: Profile | None, program: Program | None,
+    traceback: Traceback | None, profile: Profile | None, program: Program | None, trend: Trend | None,
 ) -> Iterator[Finding]:
+    yield from _live(trend)
     idle = symptoms.cite("gpu-idles-told", "low-utilization", "pauses-words", most=2) if symptoms else ()
     if program and idle and not traceback:
         yield from (finding for script in program.scripts for finding in _heavy(script, idle))
@@ -73,6 +76,15 @@ def check(
     else:
         found = list(_idle(symptoms, gpus, slow_disk))
         yield from found or _told(symptoms, gpus)
+
+
+def _live(trend: Trend | None) -> Iterator[Finding]:
+    """A running program that nobody instrumented: what its workers and its main thread do while its GPU has too little to do."""
+    for one in of(trend, "loading"):
+        yield Finding(
+            subject=one.gpu.label, certainty=one.sure, severity=Severity.NOTE if one.sure is Certainty.POSSIBLE else None,
+            variant=f"live-{one.kind}", values=one.figures, refs=one.refs, fixes=(Fix("profile-process", {"pid": one.figures["pid"]}),),
+        )  # fmt: skip
 
 
 def _heavy(script: Script, idle: tuple[Ref, ...]) -> Iterator[Finding]:
@@ -238,6 +250,54 @@ RULE = Rule(
         fix="把数据放到 SSD 或内存，或存成大的顺序文件（WebDataset、LMDB、TFRecord）；把 num_workers 提到 CPU 核数，配合 persistent_workers=True、pin_memory=True、prefetch_factor；预先缩小图像，或在 GPU 上解码（DALI、torchvision.io）。如果加 worker 没有变化，瓶颈就是磁盘：iostat -x 1。",
     ),
     variants={
+        "live-workers": (
+            Text(
+                title="GPU {gpu} is busy only {use} % of the time: the {workers} worker processes of {program} are full ({cpu} % of a core each)",
+                why="They never rest, so the loop waits for them: decoding and augmenting (or the environments that they simulate) are slower than the GPU. Were the GPU the limit, they would sleep with their queues full.",
+                fix="More workers, while cores are free{cores: (* here)}: num_workers, persistent_workers=True, prefetch_factor=4. Less work for each: images resized and decoded beforehand, a faster decoder (torchvision.io, pillow-simd, NVIDIA DALI, nvJPEG), augmentation on the GPU (torchvision.transforms.v2, kornia). py-spy top --pid of a worker names the function.",
+            ),
+            Text(
+                title="GPU {gpu} 只有 {use} % 的时间在忙：{program} 的 {workers} 个 worker 进程已满载（每个占 {cpu} % 的核）",
+                why="它们一直不休息，说明循环在等它们：解码和增强（或它们模拟的环境）比 GPU 慢。如果瓶颈是 GPU，它们会因队列已满而休眠。",
+                fix="还有空闲的核{cores:（本机 * 个）}就增加 worker：num_workers、persistent_workers=True、prefetch_factor=4。减少每个 worker 的工作：预先缩放和解码图像，用更快的解码（torchvision.io、pillow-simd、NVIDIA DALI、nvJPEG），把增强放到 GPU 上（torchvision.transforms.v2、kornia）。对某个 worker 执行 py-spy top --pid 能看出是哪个函数。",
+            ),
+        ),
+        "live-starved": (
+            Text(
+                title="GPU {gpu} is busy only {use} % of the time: the {workers} worker processes of {program} share too few cores ({spent} in use)",
+                why="The workers are ready to run at nearly every look, and each gets only {cpu} % of a core{cores: (* cores may be used here)}: there are more of them than cores, the job's CPU quota is used up, or other programs have the cores (top -o %CPU). More workers would change nothing.",
+                fix="Ask for more cores (--cpus-per-task, --cpus, resources.limits.cpu), and set num_workers to that number; OMP_NUM_THREADS=1 in the workers. Or make loading cheaper: data decoded beforehand, decoding and augmentation on the GPU (DALI).",
+            ),
+            Text(
+                title="GPU {gpu} 只有 {use} % 的时间在忙：{program} 的 {workers} 个 worker 进程分不到足够的核（共用 {spent} 个）",
+                why="几乎每次观察时 worker 都在等待运行，每个却只得到 {cpu} % 的核{cores:（本机可用 * 个核）}：worker 比核多、作业的 CPU 配额已用完，或核被其他程序占着（top -o %CPU）。再加 worker 没有用。",
+                fix="申请更多的核（--cpus-per-task、--cpus、resources.limits.cpu），num_workers 设为该数；worker 里设 OMP_NUM_THREADS=1。或降低加载开销：预先解码，把解码和增强放到 GPU（DALI）。",
+            ),
+        ),
+        "live-main": (
+            Text(
+                title="GPU {gpu} is busy only {use} % of the time: {program} seems to load its data in its own thread ({cpu} % of a core, {rate} MB/s read)",
+                why="One thread is full, it reads data all the time, and there are no loader workers at work: reading, decoding and augmenting happen between the steps, while the GPU waits.",
+                fix="num_workers = CPU cores a GPU (4 to 16), pin_memory=True, persistent_workers=True (Trainer: dataloader_num_workers; tf.data: num_parallel_calls and prefetch). py-spy top --pid {pid} shows whether it is loading.",
+            ),
+            Text(
+                title="GPU {gpu} 只有 {use} % 的时间在忙：{program} 看来在自己的线程里加载数据（占 {cpu} % 的核，读取 {rate} MB/s）",
+                why="一个线程满载并一直在读数据，又没有加载 worker 在工作：读取、解码和增强都在两步之间进行，GPU 在等。",
+                fix="num_workers 设为每块 GPU 的 CPU 核数（4 到 16），pin_memory=True、persistent_workers=True（Trainer：dataloader_num_workers；tf.data：num_parallel_calls 和 prefetch）。py-spy top --pid {pid} 可看出是不是在加载。",
+            ),
+        ),
+        "live-threads": (
+            Text(
+                title="GPU {gpu} is busy only {use} % of the time: the threads of {program} use {threads} of {cores} cores",
+                why="All the cores that it may use are taken by its own threads (tf.data, DALI on the CPU, OpenMP, decoding), and the GPU is done before they are.",
+                fix="More cores for the job, or less work for them: data decoded and resized beforehand, cache() in tf.data, decoding and augmentation on the GPU. py-spy top --native --pid {pid} or perf top -p {pid} shows where the time goes.",
+            ),
+            Text(
+                title="GPU {gpu} 只有 {use} % 的时间在忙：{program} 的线程已用掉 {cores} 个核中的 {threads} 个",
+                why="它能用的核都被自己的线程占满（tf.data、CPU 上的 DALI、OpenMP、解码），GPU 总是先做完。",
+                fix="给作业更多的核，或减少它们的工作：预先解码和缩放，tf.data 用 cache()，把解码和增强放到 GPU 上。py-spy top --native --pid {pid} 或 perf top -p {pid} 可看出时间花在哪里。",
+            ),
+        ),
         "heavy": (
             Text(
                 title="The GPU idles, and the samples of {code} cost time: {what}{workers: (* workers)}",

@@ -8,6 +8,8 @@ from ongpu.facts.hardware import Gpus
 from ongpu.facts.memory import suspect
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.system import Process, Processes
+from ongpu.facts.trend import Trend
+from ongpu.facts.waiting import crowding
 from ongpu.lazy import replace
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
@@ -23,7 +25,9 @@ def check(
     container: Container | None,
     traceback: Traceback | None,
     log: TrainingLog | None,
+    trend: Trend | None,
 ) -> Iterator[Finding]:
+    yield from _live(trend)
     if symptoms and symptoms.has("pid-namespace") and processes and any(p.gone for p in processes.processes):
         gone = [p for p in processes.processes if p.gone and p.pid]
         first = max(gone, key=lambda p: p.memory or 0) if gone else None
@@ -84,6 +88,20 @@ def check(
         )  # fmt: skip
 
 
+def _live(trend: Trend | None) -> Iterator[Finding]:
+    """A card that is full, on which another user's or job's program is as well: whatever that one asks for next will fail."""
+    for gpu in trend.gpus if trend else ():
+        pair = crowding(trend, gpu) if trend else None
+        if pair:
+            first, other = pair
+            yield Finding(
+                subject=gpu.label, certainty=Certainty.POSSIBLE, severity=Severity.NOTE, variant="full", refs=tuple(r for r in (gpu.ref, first.ref, other.ref) if r),
+                values={"gpu": gpu.index, "name": first.name, "memory": f"{(first.mem.last or 0) / 1024:.1f}", "other": other.name,
+                        "total": f"{(gpu.number('mem_total') or 0) / 1024:.1f}", "user": first.user or "?"},
+                fixes=(Fix("who-holds-gpu"), Fix("look-at-process", {"pid": first.pid})),
+            )  # fmt: skip
+
+
 def _held(oom: OutOfMemory | None):  # type: ignore[no-untyped-def]
     for error in oom.errors if oom else ():
         others = error.held_by_others
@@ -140,6 +158,18 @@ RULE = Rule(
         fix=_FIX_ZH,
     ),
     variants={
+        "full": (
+            Text(
+                title="GPU {gpu} is full: {name}{user: of *} holds {memory} of {total} GiB, and {other} is on it too",
+                why="What the other program asks for next will fail for want of memory, and the two take turns on the card.",
+                fix="Put them on different cards (CUDA_VISIBLE_DEVICES, or ask the scheduler for one each), or let the first take less: vLLM --gpu-memory-utilization, JAX XLA_PYTHON_CLIENT_MEM_FRACTION, TensorFlow memory growth.",
+            ),
+            Text(
+                title="GPU {gpu} 已满：{user:* 的 }{name} 占用 {total} GiB 中的 {memory} GiB，{other} 也在上面",
+                why="另一个程序再申请显存就会失败，两者还要轮流使用这块卡。",
+                fix="把它们放到不同的卡上（CUDA_VISIBLE_DEVICES，或向调度器各申请一块），或让前者少占：vLLM --gpu-memory-utilization、JAX XLA_PYTHON_CLIENT_MEM_FRACTION、TensorFlow 的显存增长。",
+            ),
+        ),
         "namespace": (
             Text(
                 title="The GPU is used by process {pid} of the host{memory: (* MiB)}, which cannot be seen from inside this container",

@@ -1,0 +1,36 @@
+import json
+
+import pytest
+
+from ongpu.engine import diagnose
+from ongpu.model import Evidence, Severity
+
+
+def slugs(error: str, code: int, **other: object) -> list[tuple[str, str]]:
+    healthy = {"gpu": 0, "name": "NVIDIA H200", "memory": {"total": 1 << 37, "used": 0, "free": 1 << 37}, "processes": []}
+    system = {"driver": "580.65.06", "cuda": 13000, "count": 2}
+    lines = [{"init": "ok"}, system, healthy, {"gpu": 1, "error": error, "reason": code}, {"done": True}]
+    report = diagnose([Evidence("nvml", "\n".join(map(json.dumps, lines)), "NVML")], "test")
+    return [(f.slug, f.variant) for f in report.findings if f.weight > Severity.NOTE]
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "variant"),
+    [
+        ("GPU requires restart", 16, "reset"), ("Insufficient External Power", 8, "power"), ("Corrupted infoROM", 14, "inforom"),
+        ("Timeout", 10, ""), ("Interrupt Request Issue", 11, ""), ("The operating system has blocked the request.", 17, ""),
+    ],
+)  # fmt: skip
+def test_found(error: str, code: int, variant: str) -> None:
+    assert slugs(error, code) == [("gpu-answers-with-error", variant)]
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "slug"),
+    [
+        ("GPU is lost", 15, "gpu-fell-off-bus"), ("Unknown Error", 999, "gpu-fell-off-bus"),
+        ("Insufficient Permissions", 4, "device-permission-denied"),
+    ],
+)  # fmt: skip
+def test_neighbours_are_not_it(error: str, code: int, slug: str) -> None:
+    assert {name for name, _ in slugs(error, code)} in ({slug}, set())
