@@ -203,3 +203,21 @@ def test_every_action_has_help_in_both_languages(action: str, lang: str) -> None
     assert (done.returncode, done.stderr) == (0, "")
     assert ("usage: ongpu watch" if lang == "en" else "用法：ongpu watch") in done.stdout
     assert bool(re.search(r"[\u4e00-\u9fff]", done.stdout)) == (lang == "zh")
+
+
+def test_the_names_of_dcgm_exporter_are_an_option(tmp_path: Path) -> None:
+    from ongpu.watch.agent import Agent, Options
+
+    for named in (False, True):
+        agent = Agent(Options(demo=True, store=tmp_path / f"{named}.db", listen="127.0.0.1:0", dcgm_names=named, quiet=True))
+        try:
+            agent.serve()
+            assert agent.page is not None
+            agent.page.put(agent.state, agent._said())
+            assert (b"DCGM_FI" in agent.page.text()) is False  # no GPU yet
+            while not any(gpu.row for gpu in agent.state.gpus.values()):
+                agent.step()
+            agent.page.put(agent.state, agent._said())
+            assert (b"DCGM_FI_DEV_GPU_UTIL" in agent.page.text()) is named
+        finally:
+            agent.close()

@@ -28,7 +28,7 @@ CONFIGURATION = """\
 sample.gpus = 8
 sample.processes = 1
 metrics.dcgm_names = true
-alerts.thermal-throttle = { hold = 1, clear = 1 }
+alerts.thermal-throttle = { clear = 1 }
 alerts.gpu-fell-off-bus = { hold = 0, clear = 1 }
 """
 HEALTHY = ["gpus = 8", "reload = 1", "gpu.*.temp = 60", "gpu.*.util = 90", "gpu.0-5.fan = 40"]

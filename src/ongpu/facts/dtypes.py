@@ -104,6 +104,8 @@ class Dtypes:
         above: list[Module] = [module]
         while above[-1].owner is not None and len(above) < 20:
             above.append(above[-1].owner)
+        if any(part.made is not None and part.made.name.startswith("copy.") for part in above):
+            return None  # a copy of what may have been halved before
         kind = "float32"
         for event in self._script.events:
             if event.order >= call.order:

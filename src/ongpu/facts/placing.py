@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from ongpu.facts.program import Event, Script, distinct
 from ongpu.facts.source_text import File
-from ongpu.facts.values import CPU, CUDA, MAYBE, Device, Module, Move, Named, Tensor, may_be_gpu
+from ongpu.facts.values import CPU, CUDA, MAYBE, Device, Module, Move, Named, Tensor, Unknown, Value, may_be_gpu
 
 
 def move_of(model: Module, call: Event, script: Script) -> str:
@@ -113,13 +113,61 @@ def _binds(node: ast.AST) -> Iterator[str]:
         yield (node.asname or node.name).partition(".")[0]
 
 
+# What transformers' tokenizers and processors give, by name: tensors, where return_tensors asked for some.
+ENCODED = frozenset({
+    "input_ids", "attention_mask", "token_type_ids", "position_ids", "decoder_input_ids", "decoder_attention_mask", "labels",
+    "pixel_values", "pixel_mask", "input_values", "input_features",
+})  # fmt: skip
+
+
+def thrown_away(script: Script) -> Iterator[Event]:
+    """Moves of tensors whose result nobody takes: .to(device) as a statement. Of values that nobody knows those that must be tensors:
+    the parts of an encoded text, a batch's entry by its name, what tokenizer.encode(..., return_tensors=...) gave."""
+    for call in distinct(script.calls(".to", ".cuda", ".cpu", ".half", ".float", ".double", ".bfloat16")):
+        base = call.receiver
+        func = call.call.func
+        if not call.discarded or not isinstance(func, ast.Attribute):
+            continue
+        if isinstance(base, Tensor):
+            # A batch in one piece may be an object that moves itself: transformers' BatchEncoding, a graph of PyG. A tensor without a
+            # name is made to start CUDA or to be measured.
+            whole = base.origin == "batch" and not base.parents
+            if not isinstance(func.value, ast.Call) and not whole:
+                yield call
+        elif isinstance(base, Unknown) and call.name in (".to", ".cuda") and _surely(script, call, base, func.value):
+            yield call
+
+
+def _surely(script: Script, call: Event, base: Unknown, node: ast.expr) -> bool:
+    """Whether a value that nobody knows must be a tensor."""
+    return base.hint.strip("[]") in ENCODED or _entry(call, node) or _encoded(script, base)
+
+
+def _entry(call: Event, node: ast.expr) -> bool:
+    """Whether it is batch["name"] of the batch that a loop with a forward pass takes."""
+    named = isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str)
+    if not named or not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Name) or call.loop is None:
+        return False
+    return node.value.id in call.loop.targets and (call.loop.trains or call.loop.evaluates)
+
+
+def _encoded(script: Script, value: Value) -> bool:
+    return any(made.value is value and "return_tensors" in (made.kw or {}) for made in script.calls(".encode"))
+
+
 def stale(script: Script) -> Iterator[tuple[Event, Tensor, Event]]:
     """Where a tensor on the CPU meets the GPU although it was moved: (where they meet, the old tensor, the move whose result was kept)."""
     for mix in distinct(script.of("mix")):
         for old in mix.args:
-            if isinstance(old, Tensor) and old.where == CPU and not old.scalar and (move := moved_copy(script, old, mix)):
+            left = isinstance(old, Tensor) and old.where == CPU and not old.scalar and not _back(script, old)
+            if left and isinstance(old, Tensor) and (move := moved_copy(script, old, mix)):
                 yield mix, old, move
                 break
+
+
+def _back(script: Script, tensor: Tensor) -> bool:
+    """Whether it is what a move to the CPU gave: brought back, not left behind."""
+    return any(move.value is tensor for move in script.calls(".to", ".cpu"))
 
 
 def moved_copy(script: Script, tensor: Tensor, before: Event) -> Event | None:

@@ -132,6 +132,7 @@ class Event:
     kind "setattr": name is the attribute; receiver the object; value what it gets.
     kind "setitem": name is the container's full name where it has one ("os.environ"); args[0] the key; value what it gets.
     kind "mix": an operation on tensors that lie in different places; args are the operands, name the operator or function.
+    kind "return": what a training_step, validation_step or test_step (name) gives back: value.
     kind "test": the truth of a value is asked (if, while, and, not, conditional expression): value; node the tested expression.
     """
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from ongpu.facts.depends import depends
 from ongpu.facts.program import Event, Loop, Script, distinct
-from ongpu.facts.values import Class, Dataset, Items, Loader, Tensor
+from ongpu.facts.values import CUDA, MAYBE, Class, Dataset, Items, Loader, Tensor
 
 # What costs milliseconds for each sample: decoding, reading, resampling, augmenting.
 COSTLY = (
@@ -43,6 +43,19 @@ def takes(loop: Loop, loader: Loader) -> bool:
     over = loop.over
     parts = over.items[0].items if isinstance(over, Items) and over.items and isinstance(over.items[0], Items) else ()
     return over is loader or any(isinstance(part, Tensor) and part.origin == "batch" and part.made is loader.made for part in parts)
+
+
+def makes_its_own(script: Script) -> bool:
+    """Whether the training loops make their inputs on the GPU themselves, so that no data is waited for."""
+    loops = [loop for loop in script.loops if loop.trains]
+    calls = [e for loop in loops for e in loop.forwards or () if e.loop is loop and not e.at.frame.inside("forward")]
+    given = [value for e in calls for value in (*e.args, *(e.kw or {}).values())]
+    return not script.loaders and bool(given) and all(isinstance(value, Tensor) and _on_card(value) for value in given)
+
+
+def _on_card(tensor: Tensor) -> bool:
+    """Whether all that it was computed from lies on the GPU, and is no batch of a loader."""
+    return all(t.where in (CUDA, MAYBE) and t.origin not in ("batch", "input") for t in tensor.line())
 
 
 WHOLE = (

@@ -43,6 +43,23 @@ def size(made: Event) -> int:
     return 0
 
 
+def arrays(script: Script) -> int | None:
+    """How many numbers the arrays hold together that a JAX program makes with shapes that it writes out; None where it makes others, or
+    layers of a library."""
+    total, found = 0, False
+    if script.imports & {"flax", "haiku", "equinox", "transformers"}:
+        return None
+    for made in script.calls("jax.random.*", "jax.numpy.zeros", "jax.numpy.ones", "jax.numpy.empty", "jax.numpy.full"):
+        if made.name in ("jax.random.PRNGKey", "jax.random.key", "jax.random.split", "jax.random.fold_in"):
+            continue
+        shape = next((v for v in (*made.args, *(made.kw or {}).values()) if isinstance(v, Items)), None)
+        numbers = [_number(item) for item in shape.items] if shape and not shape.uniform else [0]
+        if 0 in numbers:
+            return None
+        total, found = total + math.prod(numbers), True
+    return total if found else None
+
+
 def known(script: Script, model: Module) -> bool:
     """Whether all parts of it are layers of known size, or weigh nothing."""
     for made in script.calls():

@@ -42,14 +42,14 @@ def windows(script: Script) -> Iterator[Window]:
         loop = step.loop
         if loop is None or not (isinstance(step.receiver, Optimizer) or _scaler(step)):
             continue
-        guard = next((g for g in step.guards_in(loop) if g.kind == "every"), None)
+        guard = next((g for g in step.guards_in(loop) if g.kind == "every" or counter(g, loop)), None)
         others = [s for s in steps if s.loop is loop and guard not in s.guards_in(loop)]  # a GAN's discriminator steps at each turn
         turns = (b for b in script.calls(".backward") if b.loop is loop and b.flow == step.flow and guard not in b.guards_in(loop))
         mine = tuple(b for b in turns if not any(b.before(s) for s in others) and _moves(step, b) is not False)
         if guard is None or not mine:
             continue
         every, full = _length(guard)
-        yield Window(loop, step, mine, every, full, steps, guard.test)
+        yield Window(loop, step, mine, every, full or counter(guard, loop) != "", steps, guard.test)
 
 
 def nested(script: Script) -> Iterator[Window]:
@@ -99,6 +99,33 @@ def _length(guard: Guard) -> tuple[str, bool]:
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.GtE | ast.Eq):  # a counter of its own
         return ast.unparse(test.comparators[0]), False
     return "?", False
+
+
+def counter(guard: Guard, loop: Loop) -> str:
+    """The name that counts the batches up to a full window, where the condition asks for nothing else: raised by one in the loop,
+    compared with the length, set to nothing behind the condition ("pending += 1; if pending == n: step(); pending = 0")."""
+    test = guard.test
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], ast.Eq | ast.GtE) or guard.negated:
+        return ""
+    if not isinstance(test.left, ast.Name | ast.Attribute):
+        return ""
+    name, inside = ast.unparse(test.left), list(ast.walk(loop.node))
+    raised = [n for n in inside if isinstance(n, ast.AugAssign) and isinstance(n.op, ast.Add) and _is(n.value, 1)]
+    return name if any(ast.unparse(n.target) == name for n in raised) and any(_sets(n, name) for n in inside) else ""
+
+
+def begun(name: str, node: ast.AST, loop: Loop) -> bool:
+    """Whether that part of the program sets the counter to nothing outside of the loop over the batches."""
+    inner = {id(n) for n in ast.walk(loop.node)}
+    return any(_sets(n, name) and id(n) not in inner for n in ast.walk(node))
+
+
+def _sets(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Assign) and _is(node.value, 0) and any(ast.unparse(target) == name for target in node.targets)
+
+
+def _is(node: ast.expr, number: int) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) is int and node.value == number
 
 
 def _modulo(node: ast.expr) -> bool:

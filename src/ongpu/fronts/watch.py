@@ -36,6 +36,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     _add_common(parser)
     parser.add_argument("--listen", metavar="ADDRESS", help=say(
         "address of /metrics (default: 127.0.0.1:19400; '' for none)", "/metrics 的地址（默认 127.0.0.1:19400；'' 表示不开）"))  # fmt: skip
+    parser.add_argument("--dcgm-names", action="store_true", help=say("/metrics also under dcgm-exporter's names", "/metrics 同时使用 dcgm-exporter 的指标名"))
     parser.add_argument("--web", action="store_true", help=say("serve the web dashboard too, in a process of its own", "同时在独立进程中提供网页面板"))
     parser.add_argument("--quiet", action="store_true", help=say("print no incidents", "不在终端输出事件"))
     parser.add_argument("--test-notify", action="store_true", help=say("send a test message to every service, and end", "向每个通知渠道发送一条测试消息后退出"))
@@ -139,7 +140,7 @@ def _agent(options: argparse.Namespace, config: "Config") -> int:
         address(options.listen)
     more = Options(
         demo=options.demo, config=Path(options.config) if options.config else None, store=Path(options.store) if options.store else None,
-        listen=options.listen, lang=_lang(options), quiet=options.quiet, kernel_log=None if options.no_kernel_log else "/dev/kmsg",
+        listen=options.listen, lang=_lang(options), quiet=options.quiet, dcgm_names=options.dcgm_names, kernel_log=None if options.no_kernel_log else "/dev/kmsg",
     )  # fmt: skip
     if options.web and find_spec("nicegui") is None:
         return complain("the dashboard needs: pip install 'ongpu[web]'", "网页面板需要：pip install 'ongpu[web]'")

@@ -25,7 +25,7 @@ _HALF = (
 )
 _TOKEN = rf"(?:{_GPU}|{_CPU}|{_SINGLE}|{_HALF})"
 _AFTER = lazy(
-    rf"(?P<t>{_TOKEN})[\"'\]\)]*\s*(?:time|takes|took|run|speed|version|mode|training|inference|only)?"
+    rf"(?P<t>{_TOKEN})[\"'\]\)]*\s*(?:(?:an?|one|each|every|the) (?:epoch|step|iteration|batch|pass|run) )?(?:time|takes|took|needs|run|speed|version|mode|training|inference|only)?"
     rf"\s*(?:is|was|[:=|]|->|-|~|≈|takes|took|about|in){{0,2}}\s*\(?{_TIME}\b"
     r"(?!\s?(?:%|gb|mb|gib|mib|x\b|x \d|core|w\b|mhz))",
     re.IGNORECASE,

@@ -51,6 +51,7 @@ class Options:
     listen: str | None = None
     lang: str = "en"
     quiet: bool = False
+    dcgm_names: bool = False
     kernel_log: str | None = "/dev/kmsg"
     feed: Mapping[str, Any] | None = None  # more options of the sampling child
 
@@ -126,7 +127,7 @@ class Agent:
         host, port = configuration.address(listen)
         token = self.config.get("metrics", "token_file")
         secret = Path(token).read_text("utf-8").strip() if token else None
-        names = self.host if self.config.get("metrics", "dcgm_names") else None
+        names = self.host if self.options.dcgm_names or self.config.get("metrics", "dcgm_names") else None
         self.page = Page(self.config.get("metrics", "processes"), names)
         try:
             self.server = Server(self.page, host, port, secret).start()

@@ -1,5 +1,5 @@
 import pytest
-from asking import slugs
+from asking import explain, slugs
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,17 @@ def test_found(text: str) -> None:
 )
 def test_neighbours(text: str) -> None:
     assert "cublas-init-failed" not in slugs(text)
+
+
+NAMES = """\
+from transformers import AutoModelForCausalLM, AutoTokenizer
+tokenizer = AutoTokenizer.from_pretrained("a/chat")
+model = AutoModelForCausalLM.from_pretrained("a/base").cuda()
+model.generate(tokenizer("a", return_tensors="pt").to("cuda").input_ids)
+"""
+ERROR = "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`"
+
+
+def test_a_tokenizer_and_a_model_of_two_names() -> None:
+    assert [f.variant for f in explain(ERROR, NAMES).findings if f.slug == "cublas-init-failed"] == ["vocabulary"]
+    assert [f.variant for f in explain(ERROR, NAMES.replace("a/base", "a/chat")).findings if f.slug == "cublas-init-failed"] == [""]

@@ -107,3 +107,64 @@ while True:
 )
 def test_found_in_other_wordings(text: str) -> None:
     assert "cudnn-benchmark-variable-shapes" in linted(text)
+
+
+GRAPH = """\
+import numpy as np
+import tensorflow as tf
+
+images = tf.placeholder(tf.float32, [1, None, None, 3])
+loss = tf.reduce_mean(tf.layers.conv2d(images, 64, 3))
+step = tf.train.AdamOptimizer().minimize(loss)
+with tf.Session() as session:
+    for turn in range(1000):
+        h, w = np.random.randint(240, 900), np.random.randint(240, 900)
+        session.run(step, feed_dict={images: np.random.rand(1, h, w, 3)})
+"""
+KERAS = """\
+import random
+import numpy as np
+from tensorflow.keras import Model, layers
+
+image = layers.Input(shape=(None, None, 3))
+model = Model(image, layers.GlobalAveragePooling2D()(layers.Conv2D(64, 3)(image)))
+model.compile(loss="mse", optimizer="adam")
+
+
+def batches():
+    while True:
+        side = random.randint(5, 20) * 32
+        yield np.zeros((8, side, side, 3)), np.zeros((8, 64))
+
+
+model.fit(batches(), steps_per_epoch=100)
+"""
+
+
+@pytest.mark.parametrize("text", [GRAPH, GRAPH.replace("[1, None, None, 3]", "[None, 3, None, None]"), KERAS])
+def test_tensorflow_that_tunes_for_each_size_that_is_drawn(text: str) -> None:
+    assert linted(text) == ["cudnn-benchmark-variable-shapes"]
+
+
+SAID = ["each new image size is slow", "With one fixed size it is very fast, else 10x slower", "尺寸不同时每一步都很慢"]
+
+
+@pytest.mark.parametrize("said", SAID)
+def test_tensorflow_whose_sizes_are_told_to_vary(said: str) -> None:
+    text = KERAS[: KERAS.index("def batches")] + "model.fit(pictures())\n"
+    assert linted(text) == []
+    assert slugs(said, text) == ["cudnn-benchmark-variable-shapes"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GRAPH.replace("[1, None, None, 3]", "[None, 224, 224, 3]"),
+        GRAPH.replace("import tensorflow", "import os\nos.environ['TF_CUDNN_USE_AUTOTUNE'] = '0'\nimport tensorflow"),
+        GRAPH.replace("np.random.rand(1, h, w, 3)", "np.random.rand(1, 64, 64, 3)"),
+        GRAPH.replace("[1, None, None, 3]", "[None, None, 300]").replace("conv2d", "dense"),
+        KERAS.replace("random.randint(5, 20) * 32", "320"),
+    ],
+)
+def test_tensorflow_with_sizes_that_stay(text: str) -> None:
+    assert linted(text) == []

@@ -107,3 +107,11 @@ def test_an_old_name_of_a_tensor_that_was_moved() -> None:
     text = "import torch\ndevice = torch.device('cuda')\nx = torch.ones(3)\ny = x\nx = x.to(device)\nz = torch.cat((y, x * 2))\n"
     assert linted(text) == ["device-mismatch"]
     assert linted(text.replace("y = x\nx = x.to(device)", "x = x.to(device)\ny = x")) == []
+
+
+BACK = "import torch\na, b = torch.ones(3), torch.ones(3)\na = a.to('cuda')\nb = b.to('cuda')\na = a.to('cpu')\nprint(a + b)\n"
+
+
+def test_brought_back_is_not_left_behind() -> None:
+    found = [(f.variant, f.refs[1].line) for f in lint(BACK).findings if f.slug == "device-mismatch"]
+    assert found == [("source", 5)]

@@ -194,3 +194,60 @@ for i, (x, y) in enumerate(loader):
 )
 def test_found_in_other_wordings(text: str) -> None:
     assert "grad-accum-tail-dropped" in linted(text)
+
+
+COUNTED = START + MODEL + """\
+loader = DataLoader([], 2)
+for epoch in range(3):
+    pending = 0
+    for x, y in loader:
+        loss = nn.functional.cross_entropy(model(x.to(device)), y.to(device)) / n
+        loss.backward()
+        pending += 1
+        if pending == n:
+            opt.step()
+            opt.zero_grad()
+            pending = 0
+"""
+
+METHOD = HEAD + """\
+class Trainer:
+    def __init__(self, model, loader):
+        self.model, self.loader = model.to(device), loader
+        self.opt = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def epoch(self):
+        self.opt.zero_grad()
+        self.count = 0
+        for x, y in self.loader:
+            (F.cross_entropy(self.model(x.to(device)), y.to(device)) / 8).backward()
+            self.count += 1
+            if self.count >= 8:
+                self.opt.step()
+                self.opt.zero_grad()
+                self.count = 0
+
+
+trainer = Trainer(Net(), DataLoader(dataset, 4))
+for epoch in range(9):
+    trainer.epoch()
+"""
+
+
+@pytest.mark.parametrize("text", [COUNTED, COUNTED.replace("== n", ">= n"), METHOD])
+def test_a_counter_that_begins_anew_with_each_epoch(text: str) -> None:
+    assert linted(text) == ["grad-accum-tail-dropped"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        COUNTED.replace("for epoch in range(3):\n    pending = 0", "pending = 0\nfor epoch in range(3):"),  # it runs on
+        COUNTED + "    if pending:\n        opt.step()\n        opt.zero_grad()\n",
+        COUNTED.replace("pending == n", "pending == n or last"),
+        METHOD.replace("        self.count = 0\n        for", "        for"),
+        METHOD + "    trainer.opt.step()\n",
+    ],
+)
+def test_a_counter_that_runs_on_or_whose_rest_is_stepped(text: str) -> None:
+    assert "grad-accum-tail-dropped" not in linted(text)

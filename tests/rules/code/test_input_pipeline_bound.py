@@ -2,7 +2,7 @@
 from typing import Any
 
 import pytest
-from asking import explain_files, found, lint, slugs
+from asking import explain, explain_files, found, lint, slugs
 from parts import profiles
 from parts.trends import gpu, host, judged, process, told, worker
 
@@ -271,5 +271,51 @@ for i in range(300000):
 """
 
 
+def test_a_program_that_makes_its_inputs_on_the_gpu_waits_for_no_data() -> None:
+    said = "Training is slower than I expected. GPU-Util in nvidia-smi jumps up and down the whole time; one CPU core is at 100 %."
+    assert slugs(said)[0] == "input-pipeline-bound"
+    assert slugs(said, GAN) == ["sync-in-hot-loop"]
+    assert "input-pipeline-bound" in slugs(said, GAN.replace('torch.rand(32, 512, device="cuda")', 'torch.from_numpy(read(i)).to("cuda")'))
+
+
+@pytest.mark.parametrize(
+    "denied",
+    [
+        "GPU-Util is 99-100 %, data loading is not the problem (data time 0.002 s)",
+        "The dataloader isn't the bottleneck, it takes 0.5 s per epoch. Training is slow",
+        "training is slow, and it is not data bound: loading takes 2 s of 600 s. GPU usage jumps",
+        "data time: 0.001 s, batch time: 0.8 s, slow on a V100",
+        "数据加载不是瓶颈，GPU 利用率 90%，训练太慢",
+    ],
+)
+def test_loading_that_is_told_not_to_be_the_cause(denied: str) -> None:
+    assert "input-pipeline-bound" not in slugs(denied)
+
+
 def test_loading_that_is_told_to_be_the_cause() -> None:
     assert slugs("Data loading is the bottleneck, it takes 0.5 s of each step. Training is slow, GPU-Util 10-20 %")[0] == "input-pipeline-bound"
+
+
+GENERATOR = """\
+import pandas as pd
+import tensorflow as tf
+
+
+def samples():
+    for name in names:
+        yield pd.read_pickle(name).to_numpy(), 0
+
+
+data = tf.data.Dataset.from_generator(samples, output_types=(tf.float32, tf.int32)).batch(32).prefetch(2)
+model = tf.keras.Sequential([tf.keras.layers.Dense(512), tf.keras.layers.Dense(56)])
+model.compile(optimizer="adam", loss="mse")
+model.fit(data)
+"""
+
+
+def test_a_python_generator_that_feeds_tensorflow() -> None:
+    said = "GPU util is very low, about 15 %"
+    assert "generator" in [f.variant for f in explain(said, GENERATOR).findings if f.slug == "input-pipeline-bound"]
+    assert slugs(GENERATOR) == []
+    other = GENERATOR.replace("from_generator(samples, output_types=(tf.float32, tf.int32))", "from_tensor_slices(table)")
+    assert "generator" not in [f.variant for f in explain(said, other).findings]

@@ -131,3 +131,78 @@ def test_a_pipeline_that_says_it_is_on_the_cpu() -> None:
     said = "Hardware accelerator e.g. GPU is available in the environment, but no `device` argument is passed to the `Pipeline` object. Model will be on CPU."
     assert slugs(said) == ["model-not-moved"]
     assert slugs("Device set to use cuda:0") == []
+
+
+EMBED = """\
+import torch
+from transformers import AutoModel, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("bert-base-cased")
+model = AutoModel.from_pretrained("bert-base-cased").eval()
+vectors = []
+with torch.no_grad():
+    for line in open("corpus.txt"):
+        batch = tokenizer(line, return_tensors="pt")
+        vectors.append(model(**batch)[0].mean(1).numpy())
+"""
+CLASSIFY = """\
+import torch
+import torchvision
+from PIL import Image
+
+net = torchvision.models.resnet50(weights="DEFAULT")
+net.eval()
+prepare = torchvision.transforms.ToTensor()
+for name in names:
+    print(name, net(prepare(Image.open(name)).unsqueeze(0)).argmax().item())
+"""
+GENERATE = """\
+from transformers import AutoModelForCausalLM, AutoTokenizer
+tokenizer = AutoTokenizer.from_pretrained("gpt2")
+model = AutoModelForCausalLM.from_pretrained("gpt2")
+print(tokenizer.decode(model.generate(**tokenizer("Hello", return_tensors="pt"), max_new_tokens=500)[0]))
+"""
+DRAW = """\
+from diffusers import StableDiffusionPipeline
+pipe = StableDiffusionPipeline.from_pretrained("runwayml/stable-diffusion-v1-5")
+pipe("a cat").images[0].save("cat.png")
+"""
+UNUSED = [
+    "Extracting is very slow. nvidia-smi shows no process on the GPU, torch.cuda.is_available() is True.",
+    "The script runs on the CPU although torch.cuda.is_available() returns True (RTX 3090)",
+    "torch sees my GPU but the GPU is not used at all, 0 % in nvidia-smi while it runs",
+    "为什么显卡没有被使用？is_available 是 True",
+]
+
+
+@pytest.mark.parametrize("said", UNUSED)
+@pytest.mark.parametrize("text", [EMBED, CLASSIFY, GENERATE, DRAW])
+def test_a_program_that_never_names_the_gpu_that_is_told_to_idle(said: str, text: str) -> None:
+    assert slugs(said, text)[:1] == ["model-not-moved"]
+    assert "zombie-holds-memory" not in slugs(said, text)
+    assert linted(text) == []  # it may well be meant for the CPU
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        EMBED.replace(".eval()", ".eval().to('cuda')").replace("'pt')", "'pt').to('cuda')"),
+        EMBED.replace('cased").eval', 'cased", device_map="auto").eval'),
+        CLASSIFY.replace("net.eval()", "torch.set_default_device('cuda')"),
+        DRAW + "pipe.to('cuda')\n",
+        DRAW.replace("pipe(", "pipe.enable_model_cpu_offload()\npipe("),
+        "from sentence_transformers import SentenceTransformer\nmodel = SentenceTransformer('all')\nmodel.encode(['a'])\n",  # takes the GPU by itself
+    ],
+)
+def test_a_program_that_asks_for_the_gpu_is_not_to_blame_for_its_idling(text: str) -> None:
+    assert "model-not-moved" not in slugs(UNUSED[0], text)
+
+
+def test_a_file_that_tries_its_model_out_beside_a_script_that_moves_it() -> None:
+    net = "import torchvision\nimport torch\nnet = torchvision.models.resnet18()\nif __name__ == '__main__':\n    print(net(torch.rand(1, 3, 64, 64)).shape)\n"
+    assert slugs(UNUSED[1], net) == ["model-not-moved"]
+    assert "model-not-moved" not in slugs(UNUSED[1], net, HEAD + "from net import net\nnet = net.to('cuda')\nfor x in []:\n    net(x.to('cuda'))\n")
+
+
+def test_a_gpu_that_pytorch_does_not_see_comes_first() -> None:
+    assert "model-not-moved" not in slugs("torch.cuda.is_available() is False, nvidia-smi shows no process", EMBED)

@@ -162,3 +162,22 @@ def test_samples_dealt_out_unevenly() -> None:
     assert _hangs(UNEVEN.replace("DistributedDataParallel(nn.Linear(2, 2).cuda(rank))", "nn.Linear(2, 2).cuda(rank)")) == []
     assert _hangs(UNEVEN.replace("samples[rank::world_size]", "samples[: len(samples) // world_size * world_size][rank:]")) == []
     assert _hangs(UNEVEN.replace("    model(x).mean().backward()\n    opt.step()\n", "    print(model(x))\n")) == []
+
+
+CAUGHT = NO_EVALUATION.replace(
+    """    loss = nn.functional.cross_entropy(model(x.cuda(local_rank)), y.cuda(local_rank))
+    if torch.isnan(loss):
+        continue
+""",
+    """    try:
+        loss = nn.functional.cross_entropy(model(x.cuda(local_rank)), y.cuda(local_rank))
+    except RuntimeError:
+        continue
+""",
+)
+
+
+def test_a_rank_that_catches_an_error_and_goes_on_alone() -> None:
+    assert _hangs(CAUGHT) == [("skip", 9, "WARNING")]
+    assert _hangs(CAUGHT.replace("        continue", "        raise")) == []
+    assert _hangs(CAUGHT.replace("DistributedDataParallel(torchvision.models.resnet50().cuda(local_rank))", "torchvision.models.resnet50().cuda()")) == []

@@ -97,3 +97,47 @@ def test_neighbours_in_source(text: str) -> None:
 def test_a_busy_card_makes_a_warning_of_it() -> None:
     busy = "| 0%   62C    P0   388W / 400W |  31000MiB / 40960MiB |     99%      Default |"
     assert slugs(TRAINS, f"NVIDIA-SMI 550.54  Driver Version: 550.54\n|   0  NVIDIA A100-SXM4-40GB  On | 00000000:01:00.0 Off | 0 |\n{busy}") == ["no-mixed-precision"]
+
+
+TRAINED = """\
+import torch, torchaudio, torchvision
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+
+class Sounds(Dataset):
+    def __init__(self, entries):
+        self.entries = entries
+
+    def __len__(self):
+        return len(self.entries)
+
+    def __getitem__(self, i):
+        wave, rate = torchaudio.load(self.entries[i])
+        return torch.stft(wave.mean(0), 2048, return_complex=True).abs().log1p().expand(3, -1, -1), 0
+
+
+def main(entries):
+    device = torch.device("cuda")
+    loader = DataLoader(Sounds(entries), shuffle=True, batch_size=32, num_workers=WORKERS)
+    model = torchvision.models.densenet201(num_classes=50).to(device)
+    optimizer = torch.optim.Adam(model.parameters())
+    for x, y in loader:
+        loss = nn.functional.cross_entropy(model(x.to(device)), y.to(device))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("said", ["RTX 3090. Training is very slow. GPU utilization is only 1 %", "A100, slow training, GPU-Util 5-10 % in nvidia-smi"])
+def test_a_card_that_waits_gains_nothing_by_precision(said: str) -> None:
+    assert slugs(said, TRAINED.replace("WORKERS", "0"))[0] == "single-process-dataloader"
+    assert "no-mixed-precision" not in slugs(said, TRAINED.replace("WORKERS", "0"))
+    assert slugs(said, TRAINED.replace("WORKERS", "8"))[0] == "input-pipeline-bound"
+
+
+def test_a_card_that_is_full_gains() -> None:
+    said = "Tesla V100. GPU-Util is 99-100 % all the time, data loading is not the problem. Training takes too long"
+    assert slugs(said, TRAINED.replace("WORKERS", "8")) == ["no-mixed-precision"]
+    assert slugs(said, TRAINED.replace("WORKERS", "8").replace("loss =", "with torch.autocast('cuda'): loss =")) == []

@@ -227,3 +227,37 @@ def test_found_by_the_name_of_the_function(name: str) -> None:
 )
 def test_a_name_alone_is_not_enough(text: str) -> None:
     assert "oom-eval-with-grad" not in linted(text)
+
+
+GIVEN = """\
+import torch
+
+
+def train(model, criterion, loader, optimizer):
+    model.train()
+    for x, y in loader:
+        loss = criterion(model(x.cuda()), y.cuda())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def evaluate(net, criterion, loader):
+    net.eval()
+    total = 0
+    for x, y in loader:
+        total += criterion(net(x.cuda()), y.cuda()).item()
+    return total
+"""
+FULL = "RuntimeError: CUDA out of memory."
+
+
+def test_a_function_that_evaluates_what_it_is_given_where_memory_ran_out_in_it() -> None:
+    line = "    total += criterion(net(x.cuda()), y.cuda()).item()\n"
+    frames = f'Traceback (most recent call last):\n  File "train.py", line 17, in evaluate\n{line}'
+    assert slugs(frames + FULL, GIVEN) == ["oom-eval-with-grad"]
+    assert slugs("Valid epoch 1:   9%| 1/11 " + FULL, GIVEN) == ["oom-eval-with-grad"]
+    free = GIVEN.replace("def evaluate", "@torch.no_grad()\ndef evaluate")
+    assert slugs("Valid epoch 1:   9%| 1/11 " + FULL, free) != ["oom-eval-with-grad"]
+    assert "oom-eval-with-grad" not in slugs(frames.replace("evaluate", "train") + FULL, GIVEN)
+    assert linted(GIVEN) == []  # its caller may have switched them off

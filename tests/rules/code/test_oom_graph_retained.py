@@ -128,3 +128,48 @@ class TestDryRun:
     def test_a_few_bytes_are_no_growth(self) -> None:
         assert run_slugs(**self.grown(4096)) == []
         assert run_slugs(**self.grown(None)) == []
+
+
+FULL = (
+    "RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 10.76 GiB total capacity; 9.64 GiB already allocated; "
+    "12.44 MiB free; 9.82 GiB reserved in total by PyTorch)"
+)
+METER = """\
+import torch
+from torch import nn
+
+
+class Meter:
+    def __init__(self):
+        self.values, self.total, self.number = [], 0, 0
+
+    def update(self, value, n=1):
+        KEEP
+
+
+def train(net, opt, loader, device):
+    first, second = Meter(), Meter()
+    for epoch in range(9):
+        for x, y in loader:
+            coarse, fine = net(x.to(device))
+            loss_a = nn.functional.mse_loss(coarse, y.to(device))
+            loss_b = nn.functional.l1_loss(fine, y.to(device))
+            loss = loss_a + loss_b
+            opt.zero_grad()
+            loss.backward()
+            opt.step()
+            first.update(GIVEN)
+"""
+
+
+@pytest.mark.parametrize("keep", ["self.values.append(value)", "self.total += value * n", "self.values += [value]\n        self.values.append(value)"])
+@pytest.mark.parametrize("given", ["loss_a", "loss_a * 1000", "100 * loss_b.sqrt()"])
+def test_a_meter_that_is_given_the_losses_themselves(keep: str, given: str) -> None:
+    text = METER.replace("KEEP", keep).replace("GIVEN", given)
+    assert slugs(text, FULL) == ["oom-graph-retained"]
+    assert linted(text) == []  # little by itself: backward frees what the graph holds
+
+
+@pytest.mark.parametrize("given", ["loss_a.item()", "loss_a.detach() * 1000", "float(loss_b)", "loss_a.data", "(coarse.argmax(1) == y).float().mean()"])
+def test_a_meter_that_is_given_numbers(given: str) -> None:
+    assert "oom-graph-retained" not in slugs(METER.replace("KEEP", "self.values.append(value)").replace("GIVEN", given), FULL)

@@ -79,3 +79,32 @@ def test_one_cause_told_once_with_the_figures_of_the_message() -> None:
     title = next(f for f in report.findings if f.slug == "oom-other-process").text("en").title
     assert "12.00 GiB" in title
     assert "only 10.50 GiB" in title
+
+
+SIBLINGS = """\
+import multiprocessing as mp
+import jax
+import jax.numpy as jnp
+
+
+def work(seed):
+    print(jnp.sum(jax.random.normal(jax.random.PRNGKey(seed), (512, 512))))
+
+
+if __name__ == "__main__":
+    for seed in range(2):
+        mp.Process(target=work, args=(seed,)).start()
+"""
+EXHAUSTED = "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 8388608 bytes."
+
+
+@pytest.mark.parametrize("text", [SIBLINGS, SIBLINGS[: SIBLINGS.index("    for seed")] + "    mp.Pool(2).map(work, range(8))\n"])
+def test_several_processes_of_one_program_that_use_jax(text: str) -> None:
+    assert slugs(EXHAUSTED, text) == ["oom-other-process"]
+    assert slugs(text) == []
+    for quiet in ("XLA_PYTHON_CLIENT_PREALLOCATE", "CUDA_VISIBLE_DEVICES"):
+        assert "oom-other-process" not in slugs(EXHAUSTED, f"import os\nos.environ['{quiet}'] = '0'\n" + text)
+
+
+def test_one_process_that_uses_jax() -> None:
+    assert "oom-other-process" not in slugs(EXHAUSTED, SIBLINGS.replace("    for seed in range(2):\n        mp", "    seed = 0\n    mp"))

@@ -77,3 +77,47 @@ def test_told_in_the_words_of_a_pasted_line(line: str) -> None:
     (finding,) = [f for f in report.findings if f.slug == "to-result-discarded"]
     assert finding.values["line"] == line
     assert finding.values["method"] == f".{line[7:].partition('(')[0]}()"
+
+
+ENCODED = """\
+from transformers import AutoModelForCausalLM, AutoTokenizer
+device = torch.device("cuda:0")
+tokenizer = AutoTokenizer.from_pretrained("a")
+model = AutoModelForCausalLM.from_pretrained("a").to(device)
+inputs = tokenizer(["a"], return_tensors="pt")
+"""
+INDEX = (
+    "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cpu and cuda:0! "
+    "(when checking argument for argument index in method wrapper_CUDA__index_select)"
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'inputs["input_ids"].to(device)\nmodel.generate(**inputs)',
+        "inputs.attention_mask.cuda()\nmodel(**inputs)",
+        'ids = inputs["input_ids"]\nids.to(device)\nmodel.generate(ids)',
+        'ids = tokenizer.encode("a", return_tensors="pt")\nids.to(device)\nmodel.generate(ids)',
+        "def answer(input_ids):\n    input_ids.to(device)\n    return model.generate(input_ids)\nanswer(inputs.input_ids)",
+        'for batch in texts:\n    batch["ids"].to(device)\n    model(batch["ids"]).loss.backward()',
+    ],
+)
+def test_parts_of_an_encoded_text_and_entries_of_a_batch(text: str) -> None:
+    assert linted(HEAD + ENCODED + text) == ["to-result-discarded"]
+    assert slugs(HEAD + ENCODED + text, INDEX)[0] == "to-result-discarded"
+    assert "model-not-moved" not in slugs(HEAD + ENCODED + text, INDEX)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "inputs.to(device)\nmodel.generate(**inputs)",  # moves itself
+        'ids = inputs["input_ids"].to(device)\nmodel.generate(ids)',
+        'nets = load()\nnets["labeller"].to(device)',
+        'for nets in pairs():\n    nets["labeller"].to(device)',
+        'for nets in pairs():\n    nets[0].to(device)\n    nets[0](inputs["input_ids"])',
+    ],
+)
+def test_what_may_move_itself(text: str) -> None:
+    assert "to-result-discarded" not in linted(HEAD + ENCODED + text)

@@ -53,6 +53,11 @@ def _weights(text: str) -> list[tuple[int, str]]:
         ("import GPUtil\nids = GPUtil.getAvailable(order='memory')\ntorch.nn.Linear(2, 2).cuda(ids[0])\n", (5, "WARNING")),
         ("out = subprocess.check_output(['nvidia-smi', '--query-gpu=memory.free', '--format=csv'])\nbest = pick(out)\ntorch.cuda.set_device(best)\n", (5, "WARNING")),
         (FREEST + "os.environ['CUDA_VISIBLE_DEVICES'] = str(freest())\n", (6, "NOTE")),
+        (
+            "best, most = 0, 0\nfor i in range(4):\n    free = pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByIndex(i)).free\n"
+            "    if free > most:\n        best, most = i, free\ntorch.cuda.set_device(best)\n",
+            (8, "WARNING"),
+        ),
     ],
 )
 def test_numbers_of_nvidia_smi_used_as_cudas(text: str, found: tuple[int, str]) -> None:
@@ -71,6 +76,8 @@ def test_numbers_of_nvidia_smi_used_as_cudas(text: str, found: tuple[int, str]) 
         "os.environ['CUDA_VISIBLE_DEVICES'] = '1'\n" + FREEST,
         FREEST + "x = torch.zeros(3).to(device)\n",
         "print('see nvidia-smi')\ntorch.cuda.set_device(choose())\n",
+        FREEST + "print(freest())\ntorch.cuda.set_device(job.number % torch.cuda.device_count())\n",
+        "DEVICE = pick()\ndef names():\n    return subprocess.check_output(['nvidia-smi', '-L'])\ntorch.cuda.set_device(torch.device(DEVICE))\n",
         FREEST + "handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)\ntorch.cuda.set_device(freest())\n",
     ],
 )

@@ -35,3 +35,8 @@ def test_found(text: str) -> None:
 )
 def test_neighbours_are_not_it(text: str) -> None:
     assert "zombie-holds-memory" not in slugs(text)
+
+
+def test_no_process_and_no_memory_told_is_a_gpu_that_nobody_uses() -> None:
+    assert "zombie-holds-memory" not in slugs("nvidia-smi shows no process on the GPU, my script is slow")
+    assert slugs("nvidia-smi shows no process, but 22 GB of memory are used")[0] == "zombie-holds-memory"

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from ongpu.engine import diagnose
 from ongpu.facts.sample import PLACE
 from ongpu.fronts.top.seen import Limits, view, whose
+from ongpu.hosts import live as here
 from ongpu.index import names
 from ongpu.lazy import replace
 from ongpu.model import Evidence, Finding, Report, Rule, Verdict
@@ -17,6 +18,7 @@ from ongpu.report.top.view import OK, View
 from ongpu.report.verdicts import EXPLAINS
 from ongpu.watch import evidence
 from ongpu.watch.judge import live_rules, live_sources
+from ongpu.watch.machine import asked
 from ongpu.watch.state import HUNG, GpuState, State
 from ongpu.watch.window import LENGTH, Window
 
@@ -93,7 +95,7 @@ class Live:
         now = self.clock()
         if self.stale or not 0 <= now - self.judged < max(JUDGE_EVERY, SHARE * self.cost):
             begin = time.perf_counter()
-            self.report, self.judged, self.stale = judge(self.state, self.window), now, False
+            self.report, self.judged, self.stale = judge(self.state, self.window, self.demo), now, False
             self.cost = time.perf_counter() - begin
         return view(self.state, self.report, self.limits, now, seconds=self.seconds(), demo=self.demo)
 
@@ -121,10 +123,11 @@ def rules() -> tuple[Rule, ...]:
     return tuple(sorted(found.values(), key=lambda rule: (rule.layer, rule.slug)))
 
 
-def judge(state: State, window: Window | None) -> Report:
+def judge(state: State, window: Window | None, demo: bool = False) -> Report:
     """What the rules of the watch say of the state and the window; a GPU that does not answer is judged by itself as well."""
     told = evidence.told_in(state.full)
-    report = diagnose(_evidence(state, told, None, window), "this machine", rules(), live_sources())
+    machine = () if state.up or demo else asked(here.Live())  # why the driver is not there, the bus and the services tell
+    report = diagnose([*machine, *_evidence(state, told, None, window)], "this machine", rules(), live_sources())
     findings = list(report.findings)
     silent = [gpu for gpu in state.gpus.values() if gpu.condition != OK] if state.up else []
     for gpu in silent[:MOST_SILENT]:

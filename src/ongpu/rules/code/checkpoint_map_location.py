@@ -1,5 +1,6 @@
 """A checkpoint is loaded onto the device that it was saved from."""
 
+import ast
 from collections.abc import Iterator
 
 from ongpu.facts.code import OutOfMemory, Traceback
@@ -8,6 +9,7 @@ from ongpu.facts.memory import first_gpu_crowd, suspect
 from ongpu.facts.program import Event, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.system import Processes
+from ongpu.facts.values import CPU, Parameters
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 
@@ -55,7 +57,8 @@ def _in_source(script: Script) -> Iterator[Finding]:
             continue
         if any(e.given(1, "map_location") is not None for e in script.calls("torch.load")) or _stateless(load) or _in_memory(script, load):
             continue  # another branch says it; or it holds no weights
-        ranks = script.says("LOCAL_RANK", "init_process_group", "DistributedDataParallel")
+        alone = any(guard.kind == "rank" for guard in load.at.guards)  # one rank reads it
+        ranks = script.says("LOCAL_RANK", "init_process_group", "DistributedDataParallel") and not alone
         if not ranks and not _maybe(script):
             continue  # the script is for a machine with a GPU: the checkpoint's device is there
         yield Finding(
@@ -70,8 +73,12 @@ def _in_source(script: Script) -> Iterator[Finding]:
 
 
 def _in_memory(script: Script, load: Event) -> bool:
-    """Whether it reads what the same process wrote: an io.BytesIO."""
-    return any(load.args and e.value is load.args[0] for e in script.calls("io.BytesIO"))
+    """Whether it reads what the same process wrote: an io.BytesIO, or a file that each rank saved before."""
+    if any(load.args and e.value is load.args[0] for e in script.calls("io.BytesIO")):
+        return True
+    path = load.given(0, "f")
+    saves = (e for e in script.calls("torch.save") if e.before(load) and not any(guard.kind == "rank" for guard in e.at.guards))
+    return path is not None and any((there := e.given(1, "f")) is not None and ast.dump(there) == ast.dump(path) for e in saves)
 
 
 def _stateless(load: Event) -> bool:
@@ -86,7 +93,13 @@ def _maybe(script: Script) -> bool:
 
 
 def _saves_moved(script: Script) -> bool:
-    return any(True for _ in script.calls("torch.save"))
+    """Whether it saves anything but what surely lies on the CPU."""
+    return any(not _on_cpu(save) for save in script.calls("torch.save"))
+
+
+def _on_cpu(save: Event) -> bool:
+    given = save.arg(0, "obj")
+    return isinstance(given, Parameters) and given.module.where(save) == CPU
 
 
 RULE = Rule(

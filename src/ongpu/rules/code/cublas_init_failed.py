@@ -5,17 +5,27 @@ from collections.abc import Iterator
 from ongpu.facts.code import OutOfMemory
 from ongpu.facts.framework import TensorFlow
 from ongpu.facts.hardware import Gpus
+from ongpu.facts.program import Event, Program, Script
 from ongpu.facts.symptoms import Symptoms
+from ongpu.facts.values import Const, Module
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
 
-def check(symptoms: Symptoms, oom: OutOfMemory | None, gpus: Gpus | None, tensorflow: TensorFlow | None) -> Iterator[Finding]:
+def check(symptoms: Symptoms, oom: OutOfMemory | None, gpus: Gpus | None, tensorflow: TensorFlow | None, program: Program | None) -> Iterator[Finding]:
     if not symptoms.has("cublas-error"):
         return
     status = (symptoms.value("status", "cublas-error") or "").upper()
     elsewhere = any(word in status for word in ("INVALID_VALUE", "NOT_SUPPORTED", "ARCH_MISMATCH"))
     tf = status == "" or any("stream_executor" in h.ref.quote or "tensorflow" in h.ref.quote.lower() or "handle:" in h.ref.quote for h in symptoms.seen("cublas-error"))
     full = next((g for g in gpus.gpus if g.memory_used and g.memory_total and g.memory_used > 0.92 * g.memory_total), None) if gpus else None
+    two = next((pair for script in program.scripts if (pair := _two_names(script))), None) if program and not full and not elsewhere else None
+    if two:
+        yield Finding(
+            fixes=(Fix("launch-blocking"),), certainty=Certainty.LIKELY, variant="vocabulary",
+            values={"status": status or "a failure", "tokenizer": two[0].words(60), "model": two[1].words(60)},
+            refs=(*symptoms.cite("cublas-error", "assertion-line"), two[0].ref(), two[1].ref()),
+        )  # fmt: skip
+        return
     yield Finding(
             fixes=(Fix("launch-blocking"),),
         certainty=Certainty.POSSIBLE if elsewhere else Certainty.LIKELY,
@@ -26,6 +36,17 @@ def check(symptoms: Symptoms, oom: OutOfMemory | None, gpus: Gpus | None, tensor
         },
         refs=(*symptoms.cite("cublas-error", "assertion-line"), *(gpus.cite(full) if gpus and full else ())),
     )
+
+
+def _two_names(script: Script) -> tuple[Event, Event] | None:
+    """A tokenizer and a model that come from two names: their vocabularies may differ."""
+    made = [e for e in script.calls() if e.name.endswith(".from_pretrained") and isinstance(e.arg(0, "pretrained_model_name_or_path"), Const)]
+    tokenizer = next((e for e in made if "Tokenizer" in e.name), None)
+    model = next((e for e in made if isinstance(e.value, Module)), None)
+    if tokenizer is None or model is None or script.says("resize_token_embeddings"):
+        return None
+    names = [e.arg(0, "pretrained_model_name_or_path") for e in (tokenizer, model)]
+    return (tokenizer, model) if len({name.value for name in names if isinstance(name, Const)}) == 2 else None
 
 
 RULE = Rule(
@@ -45,6 +66,18 @@ RULE = Rule(
         fix="用 CUDA_LAUNCH_BLOCKING=1 运行：若出现断言或换了一行，就是索引问题。看 nvidia-smi：接近上限就是显存问题（减小 batch、把模型分到多卡、半精度、结束其他进程）。都排除后再怀疑混装的 CUDA 库或不支持该卡的构建。",
     ),
     variants={
+        "vocabulary": (
+            Text(
+                title="cuBLAS gave {status}: the tokenizer and the model come from two names, so a token id may lie beyond the embedding",
+                why="An index beyond the embedding's rows kills the context in an earlier kernel, and cuBLAS is the first to notice. {tokenizer} may know more tokens (vocabulary size) than {model} has rows.",
+                fix="Take tokenizer and model of one release; or compare len(tokenizer) with model.get_input_embeddings().num_embeddings, and model.resize_token_embeddings(len(tokenizer)). CUDA_LAUNCH_BLOCKING=1 shows the true line. If both agree, it is memory: nvidia-smi.",
+            ),
+            Text(
+                title="cuBLAS 返回 {status}：tokenizer 和模型来自两个名字，token id 可能超出 embedding",
+                why="索引超出 embedding 行数会在更早的 kernel 里毁掉上下文，cuBLAS 只是第一个发现的。{tokenizer} 的词表（vocab）可能比 {model} 的行数大。",
+                fix="tokenizer 和模型用同一个版本；或比较 len(tokenizer) 与 model.get_input_embeddings().num_embeddings，再 model.resize_token_embeddings(len(tokenizer))。CUDA_LAUNCH_BLOCKING=1 会指出真正的行。若两者一致，就是显存问题：nvidia-smi。",
+            ),
+        ),
         "full": (
             Text(
                 title="cuBLAS gave {status} while {gpu} is full ({used} of {total} MiB)",

@@ -1,16 +1,22 @@
 """cuDNN searches for the best algorithm anew for each input shape."""
 
+import ast
 from collections.abc import Iterator
 
 from ongpu.facts.code import Traceback, TrainingLog
 from ongpu.facts.program import Event, Program, Script
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.values import Const, Items, Module, Tensor, Value
-from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
+from ongpu.model import Certainty, Finding, Layer, Ref, Rule, Severity, Text
 
 
 def check(symptoms: Symptoms | None, traceback: Traceback | None, log: TrainingLog | None, program: Program | None) -> Iterator[Finding]:
     yield from (finding for script in program.scripts for finding in _in_source(script)) if program else ()
+    told = symptoms.cite("new-size-slow", "shapes-vary", "shape-range", most=2) if symptoms else ()
+    found = [finding for script in program.scripts for finding in _in_graph(script, told)] if program and not traceback else []
+    yield from found
+    if found:
+        return
     yield from _in_words(symptoms, traceback, log) if symptoms else ()
 
 
@@ -40,6 +46,56 @@ def _in_source(script: Script) -> Iterator[Finding]:
                 certainty=Certainty.LIKELY, variant="source", values={"size": varying.words(60), "line": on.line}, refs=(on.ref(), varying.ref(), call.ref())
             )
             return
+
+
+def _in_graph(script: Script, told: tuple[Ref, ...]) -> Iterator[Finding]:
+    """TensorFlow, which tunes each convolution for each shape by itself (TF_CUDNN_USE_AUTOTUNE is 1 unless set): convolutions on an input
+    whose height and width are left open, where the sizes are drawn anew in a loop, or told to vary."""
+    if not script.imports & {"tensorflow", "keras"} or script.says("CUDNN_USE_AUTOTUNE"):
+        return
+    given = next((e for e in script.calls() if e.name.rpartition(".")[2] in ("placeholder", "Input", "InputLayer", "TensorSpec") and _open(e)), None)
+    convs = any("conv" in e.name.rpartition(".")[2].lower() for e in script.calls()) or script.says("conv2d", "Conv2D", "applications")
+    if given is None or not convs:
+        return
+    drawn = [call for call in script.calls(*RANDOM) if call.loop or call.at.frame.kind == "function"]
+    sized = next((made for made in script.calls(*FED) if _varies(script, made, [d for d in drawn if d.at.frame is made.at.frame])), None)
+    if sized is not None or told:
+        size = (sized or given).words(60)
+        refs = (given.ref(), *((sized.ref(),) if sized else ()), *told)
+        yield Finding(certainty=Certainty.LIKELY, variant="graph", values={"size": size, "input": given.words(60)}, refs=refs)
+
+
+# What makes or fits a picture of a size that it is given.
+FED = (
+    "numpy.zeros", "numpy.ones", "numpy.empty", "numpy.random.rand", "numpy.random.randn", "numpy.random.random", "numpy.random.uniform",
+    "numpy.random.normal", "numpy.resize", "cv2.resize", "skimage.transform.resize", "tensorflow.image.resize", "tensorflow.random.normal",
+    "tensorflow.random.uniform", "tensorflow.zeros", "tensorflow.ones",
+)  # fmt: skip
+
+
+def _varies(script: Script, made: Event, drawn: list[Event]) -> bool:
+    """Whether a number that was drawn in the same function is among its arguments, or what was computed from one."""
+    nodes, names = {id(d.node) for d in drawn}, set[str]()
+    function = made.at.frame.function
+    for stmt in ast.walk(function.node if function else script.tree):
+        if isinstance(stmt, ast.Assign) and _takes(stmt.value, nodes, names):
+            names |= {n.id for target in stmt.targets for n in ast.walk(target) if isinstance(n, ast.Name)}
+    return any(_takes(given, nodes, names) for given in (*made.call.args, *(k.value for k in made.call.keywords)))
+
+
+def _takes(node: ast.expr, nodes: set[int], names: set[str]) -> bool:
+    return any(id(n) in nodes or (isinstance(n, ast.Name) and n.id in names) for n in ast.walk(node))
+
+
+def _open(made: Event) -> bool:
+    """Whether two sides of the input, beside the batch's size, are left open: [1, None, None, 3], Input(shape=(None, None, 3))."""
+    for value in (*made.args, *(made.kw or {}).values()):
+        number = len(value.items) if isinstance(value, Items) else 0
+        if isinstance(value, Items) and (number == 4 or (number == 3 and "Input" in made.name)):
+            sides = value.items[number - 3 :]
+            if sum(isinstance(side, Const) and side.value is None for side in sides) == 2:
+                return True
+    return False
 
 
 def _resizes(model: Value | None) -> bool:
@@ -115,6 +171,18 @@ RULE = Rule(
                 title="cuDNN benchmark 模式已开启，而该检测模型的输入尺寸每个 batch 都在变化（{size}）",
                 why="torchvision 的检测模型会把每张图缩放到 min_size 与 max_size 之间，再把整个 batch 填充到最宽的图：几乎没有两个 batch 尺寸相同。benchmark 模式每遇到新尺寸都要重新试遍算法。",
                 fix="这个训练里设 torch.backends.cudnn.benchmark = False。",
+            ),
+        ),
+        "graph": (
+            Text(
+                title="TensorFlow searches for convolution algorithms again for each new input size ({size})",
+                why="{input} leaves height and width open, and the sizes vary. TensorFlow tries all cuDNN algorithms the first time a convolution sees a shape (TF_CUDNN_USE_AUTOTUNE=1 by default) and remembers the result for that shape only: steps with new sizes are slow, repeated sizes are fast.",
+                fix="Run with TF_CUDNN_USE_AUTOTUNE=0 (set it before TensorFlow is imported); or resize, pad or bucket the inputs to a few sizes and warm these up.",
+            ),
+            Text(
+                title="TensorFlow 对每种新的输入尺寸都重新搜索卷积算法（{size}）",
+                why="{input} 没有固定高和宽，而尺寸在变化。卷积第一次遇到某个形状时，TensorFlow 会试遍 cuDNN 算法（默认 TF_CUDNN_USE_AUTOTUNE=1），结果只对该形状有效：新尺寸的步很慢，重复的尺寸很快。",
+                fix="用 TF_CUDNN_USE_AUTOTUNE=0 运行（在导入 TensorFlow 之前设置）；或把输入缩放、填充、分桶成少数几种尺寸并预热。",
             ),
         ),
         "source": (

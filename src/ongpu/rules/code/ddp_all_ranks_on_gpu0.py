@@ -83,6 +83,8 @@ def _in_source(script: Script) -> Iterator[Finding]:
     for module in script.modules:
         for move in module.moves or ():
             device = move.device
+            if move.event.kind == "now":
+                continue  # two branches met: which card each of them named, their own moves tell
             if device.where in (CUDA, MAYBE) and not device.ranked and device.index in (None, 0) and not _by_name(script):
                 yield Finding(
                     certainty=Certainty.LIKELY,

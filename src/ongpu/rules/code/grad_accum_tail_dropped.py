@@ -7,7 +7,7 @@ from ongpu.facts.code import TrainingLog
 from ongpu.facts.dryrun import DryRun
 from ongpu.facts.program import Program, Script
 from ongpu.facts.symptoms import Symptoms
-from ongpu.facts.windows import Window, over_loader, windows
+from ongpu.facts.windows import Window, begun, counter, over_loader, windows
 from ongpu.model import Certainty, Edit, Finding, Layer, Rule, Severity, Text
 
 
@@ -50,7 +50,7 @@ def check(log: TrainingLog | None, symptoms: Symptoms | None, dryrun: DryRun | N
 def _in_source(script: Script) -> Iterator[Finding]:
     """Windows whose step asks for nothing but the remainder, in a loop over a loader, with no step after the loop."""
     for window in windows(script):
-        if window.full and not window.flushed and over_loader(window.loop) and _anew(window):
+        if window.full and not window.flushed and over_loader(window.loop) and _anew(window, script):
             yield Finding(
                 certainty=Certainty.LIKELY,
                 variant="source",
@@ -61,8 +61,13 @@ def _in_source(script: Script) -> Iterator[Finding]:
             return
 
 
-def _anew(window: Window) -> bool:
+def _anew(window: Window, script: Script) -> bool:
     """Whether the loop itself counts: a counter that runs on over the epochs drops nothing but at the very end."""
+    guard = next((g for g in window.step.guards_in(window.loop) if g.test is window.test), None)
+    if guard is not None and (name := counter(guard, window.loop)):  # a counter of its own: of the epoch, or of the whole run
+        around, frame = window.step.at.loops[: window.loop.depth], window.step.at.frame
+        epoch = around[-1].node if len(around) > frame.loops else frame.function.node if frame.function else script.tree
+        return begun(name, epoch, window.loop)
     names = [node.id for node in ast.walk(window.test) if isinstance(node, ast.Name)] if window.test is not None else []
     return any(name in window.loop.targets for name in names) and "self.global_step" not in ast.unparse(window.test or ast.Constant(0))
 

@@ -13,7 +13,7 @@ from ongpu.facts.hardware import Gpus
 from ongpu.facts.intent import goes_on
 from ongpu.facts.profile import Profile
 from ongpu.facts.program import Event, Program, Script, distinct
-from ongpu.facts.samples import costly, takes, whole_files
+from ongpu.facts.samples import COSTLY, costly, makes_its_own, takes, whole_files
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.system import Processes
 from ongpu.facts.traced import tf_steps
@@ -29,9 +29,9 @@ def check(
     traceback: Traceback | None, profile: Profile | None, program: Program | None, trend: Trend | None,
 ) -> Iterator[Finding]:
     yield from _live(trend)
-    idle = symptoms.cite("gpu-idles-told", "low-utilization", "pauses-words", most=2) if symptoms else ()
+    idle = symptoms.cite("gpu-idles-told", *(("low-utilization",) if _low(symptoms) else ()), "pauses-words", most=2) if symptoms else ()
     if program and idle and not traceback:
-        yield from (finding for script in program.scripts for finding in _heavy(script, idle))
+        yield from (finding for script in program.scripts for finding in (*_heavy(script, idle), *_generated(script, idle)))
     if program:
         yield from (finding for script in program.scripts for finding in (*_read_again(script), *_one_by_one(script), *(() if traceback else _pageable(script))))
     if profile:
@@ -75,7 +75,8 @@ def check(
         yield Finding(certainty=Certainty.LIKELY, variant="spawn", refs=symptoms.cite("spawn-start", "persistent-words", most=2))
     else:
         found = list(_idle(symptoms, gpus, slow_disk))
-        yield from found or _told(symptoms, gpus)
+        fed = not (program and program.scripts and all(makes_its_own(script) for script in program.scripts))
+        yield from found or (_told(symptoms, gpus) if fed and not symptoms.has("loading-denied") else ())
 
 
 def _live(trend: Trend | None) -> Iterator[Finding]:
@@ -94,8 +95,31 @@ def _heavy(script: Script, idle: tuple[Ref, ...]) -> Iterator[Finding]:
         if cost is not None and loader.workers != 0 and any(takes(loop, loader) and loop.trains for loop in script.loops):
             yield Finding(
                 subject=loader.made.words(60), certainty=Certainty.LIKELY, variant="heavy",
-                values={"code": loader.made.words(60), "what": cost.name.lstrip(".") if isinstance(cost, Event) else cost, "workers": loader.workers or "?"},
+                values={"code": loader.made.words(60), "what": _place(cost) if isinstance(cost, Event) else cost, "workers": loader.workers or "?"},
                 refs=(*idle, loader.made.ref(), *((cost.ref(),) if isinstance(cost, Event) else ())),
+            )  # fmt: skip
+            return
+
+
+def _place(cost: Event) -> str:
+    """ "librosa.load in Clips.__getitem__"."""
+    function = cost.at.frame.function
+    owner = f"{function.cls.name}." if function and function.cls else ""
+    return f"{cost.name.lstrip('.')} in {owner}{cost.at.frame.name}"
+
+
+def _generated(script: Script, idle: tuple[Ref, ...]) -> Iterator[Finding]:
+    """tf.data.Dataset.from_generator over a Python generator that reads files: one thread, under Python's lock, whatever prefetch does."""
+    for call in distinct(script.calls("tensorflow.data.Dataset.from_generator")):
+        given = call.arg(0, "generator")
+        if not isinstance(given, Function):
+            continue
+        inside = {id(node) for node in ast.walk(given.node)}
+        cost = next((e for e in script.calls(*COSTLY) if id(e.node) in inside), None)
+        if (idle or cost) and any(call.order < step.order for step in tf_steps(script)):
+            yield Finding(
+                subject=call.words(60), certainty=Certainty.LIKELY, variant="generator", severity=None if idle else Severity.NOTE,
+                values={"code": call.words(60), "what": _place(cost) if cost else "?"}, refs=(call.ref(), *((cost.ref(),) if cost else ()), *idle),
             )  # fmt: skip
             return
 
@@ -308,6 +332,18 @@ RULE = Rule(
                 title="GPU 空闲，而 {code} 的样本要花时间：{what}{workers:（* 个 worker）}",
                 why="每个样本都在 CPU 上读取、解码和变换。worker 产出的 batch 赶不上 GPU 的消耗时，GPU 就要等。",
                 fix="增加 worker（最多到每块 GPU 的 CPU 核数），persistent_workers=True、prefetch_factor=4；存小一些的文件（缩放后的图片、分片），用更快的解码（torchvision.io、NVIDIA DALI、nvJPEG），把增强放到 GPU 上。对某个 worker 用 py-spy 可看出时间花在哪里。",
+            ),
+        ),
+        "generator": (
+            Text(
+                title="{code} feeds the GPU from one Python generator{what:: *}",
+                why="A generator runs in one thread and holds Python's lock: samples are read and converted one after the other, on one core; prefetch() only moves the wait, num_parallel_calls behind it does not help the generator itself.",
+                fix="Let the dataset hold the file names, and read them with .map(read, num_parallel_calls=tf.data.AUTOTUNE) or .interleave(...), then .prefetch(tf.data.AUTOTUNE); or write TFRecords once. For a generator that must stay: several of them, interleaved.",
+            ),
+            Text(
+                title="{code} 用一个 Python 生成器给 GPU 供数据{what:：*}",
+                why="生成器只在一个线程里运行并占着 Python 的锁：样本在一个核上逐个读取和转换；prefetch() 只是把等待挪个位置，后面的 num_parallel_calls 也帮不了生成器本身。",
+                fix="让数据集只存文件名，用 .map(read, num_parallel_calls=tf.data.AUTOTUNE) 或 .interleave(...) 读取，再 .prefetch(tf.data.AUTOTUNE)；或一次性写成 TFRecord。生成器必须保留时，就用多个并 interleave。",
             ),
         ),
         "again": (

@@ -3,26 +3,32 @@
 from collections.abc import Iterator
 
 from ongpu.facts.dryrun import DryRun
+from ongpu.facts.framework import Torch
 from ongpu.facts.mismatch import Mismatches
 from ongpu.facts.objects import Objects, cite, names, on_host
 from ongpu.facts.operands import Operands, cause, seen, sides
+from ongpu.facts.placing import thrown_away
 from ongpu.facts.program import Event, Program, Script, distinct, tensors
 from ongpu.facts.symptoms import Symptoms
-from ongpu.facts.values import CPU, Handle, Module, may_be_gpu
-from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text, Unknown, known
+from ongpu.facts.values import CPU, CUDA, MAYBE, Handle, Module, may_be_gpu
+from ongpu.model import Certainty, Finding, Layer, Ref, Rule, Severity, Text, Unknown, known
 
 
 def check(
     mismatches: Mismatches | None, symptoms: Symptoms | None, program: Program | None, objects: Objects | None, operands: Operands | None, dryrun: DryRun | None,
+    torch: Torch | None,
 ) -> Iterator[Finding]:
     if dryrun:
         yield from _in_run(dryrun)
     found = [finding for script in program.scripts for finding in _in_source(script)] if program else []
+    blind = torch is not None and (torch.available is False or torch.cuda == "" or torch.device_count == 0)
+    if not found and program and symptoms and not mismatches and not blind and (idle := _left_unused(symptoms)):
+        found = [finding for script in program.scripts for finding in _unused(script, idle) if all(map(_ignores_gpu, program.scripts))]
     yield from found
     if symptoms and (said := symptoms.cite("pipeline-without-device", most=2)):
         made = [call.ref() for script in program.scripts for call in distinct(script.calls("transformers.pipeline"))] if program else []
         yield Finding(variant="pipeline", refs=(*said, *made[:2]))
-    if mismatches and not found:
+    if mismatches and not found and not (program and any(_moved(script) for script in program.scripts)):
         yield from _in_error(mismatches, symptoms, operands)
     if objects:
         yield from _in_objects(objects)
@@ -69,6 +75,44 @@ def _in_source(script: Script) -> Iterator[Finding]:
                 yield _finding(change, model, "replaced", name)
                 return
     yield from _prepared(script)
+
+
+def _left_unused(symptoms: Symptoms) -> tuple[Ref, ...]:
+    """The words that say that a GPU is there and does nothing, or that a program which should use it is slow."""
+    if symptoms.has("gpu-not-seen", "told-on-purpose"):
+        return ()
+    told = symptoms.cite("gpu-unused-told", "gpu-idle-words", most=2)
+    return told or (symptoms.cite("slow-told-plainly", most=1) if symptoms.has("gpu-wanted", "nvidia-card-named") else ())
+
+
+def _unused(script: Script, told: tuple[Ref, ...]) -> Iterator[Finding]:
+    """A model that is used where nothing in the whole program is ever put on a GPU; no framework would do it either."""
+    if script.managed or script.imports & {"tensorflow", "keras", "jax"} or not _ignores_gpu(script) or script.says("map_location", ".cuda", "device_map"):
+        return
+    for call in distinct(script.calls("forward", ".generate", ".encode", ".predict")):
+        model = call.receiver
+        if isinstance(model, Module) and model.weighs and model.sure and model.where(call) == CPU and not call.at.frame.inside("forward"):
+            made = model.made.words(60) if model.made else model.name
+            yield Finding(
+                subject=call.words(), certainty=Certainty.LIKELY, variant="unused", values={"name": call.words(60), "model": made, "line": call.line, "on": CPU, "input": CPU},
+                refs=(call.ref(), *((model.made.ref(),) if model.made else ()), *told),
+            )  # fmt: skip
+            return
+    for made_by in distinct(script.calls("diffusers.*")):
+        if made_by.name.endswith("Pipeline.from_pretrained") and not made_by.stars and not script.says("offload"):
+            yield Finding(
+                subject=made_by.words(), certainty=Certainty.LIKELY, variant="unused", values={"name": made_by.words(60), "model": made_by.words(60), "line": made_by.line, "on": CPU, "input": CPU},
+                refs=(made_by.ref(), *told),
+            )  # fmt: skip
+            return
+
+
+def _moved(script: Script) -> bool:
+    """Whether the source shows the contrary of what the message's order of devices says: every model is on the GPU when it is used, and
+    an input's move is thrown away."""
+    uses = [(call.receiver, call) for call in script.calls("forward", ".generate") if isinstance(call.receiver, Module) and call.receiver.weighs]
+    outer = [model.where(call) for model, call in uses if not call.at.frame.inside("forward")]
+    return bool(outer) and all(where in (CUDA, MAYBE) for where in outer) and any(True for _ in thrown_away(script))
 
 
 def _finding(at: Event, model: Module, variant: str, name: str) -> Finding:
@@ -179,6 +223,18 @@ RULE = Rule(
                 title="创建 transformers pipeline 时没有指定 device，模型在 CPU 上",
                 why="库自己已经说明：环境里有 GPU，但没有给 Pipeline 传 `device` 参数。它会在 CPU 上运行而不报错，慢十到百倍。",
                 fix="pipeline(..., device=0)，或 device='cuda:0'；单卡放不下的模型用 device_map='auto'。较新的 transformers 会自动使用 GPU。",
+            ),
+        ),
+        "unused": (
+            Text(
+                title="Nothing in the program is ever put on the GPU: {model} stays on the CPU",
+                why="\"{name}\" (line {line}) runs where its weights are, and these were never moved: no .to(device), no .cuda(), no device= anywhere. There is no error, PyTorch simply computes on the CPU; nvidia-smi shows no process.",
+                fix="model.to(\"cuda\") after it is loaded, and each batch as well: batch = batch.to(\"cuda\"), or {{k: v.to(\"cuda\") for k, v in batch.items()}}; results come back with .cpu() before .numpy().",
+            ),
+            Text(
+                title="程序里没有任何东西被放到 GPU 上：{model} 一直在 CPU",
+                why="“{name}”（第 {line} 行）在权重所在处运行，而权重从未移动：没有 .to(device)、.cuda() 或 device=。不会报错，PyTorch 只是在 CPU 上计算；nvidia-smi 里也看不到进程。",
+                fix="加载后 model.to(\"cuda\")，每个 batch 也要移动：batch = batch.to(\"cuda\")，或 {{k: v.to(\"cuda\") for k, v in batch.items()}}；结果在 .numpy() 之前用 .cpu() 取回。",
             ),
         ),
         "run": (

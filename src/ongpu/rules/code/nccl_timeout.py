@@ -124,6 +124,15 @@ def _skipped(script: Script) -> Iterator[Finding]:
         if not calls or script.says("all_reduce", "all_gather", "join"):
             continue
         for node in ast.walk(loop.node):
+            handler = node if isinstance(node, ast.ExceptHandler) and isinstance(node.body[-1], ast.Continue) else None
+            back = next((b for b in loop.backwards or () if handler and b.loop is loop and b.line > handler.lineno), None)
+            if handler and back is not None and "StopIteration" not in ast.unparse(handler):
+                words = "except" + (f" {back.file.quote(handler.type, 60)}" if handler.type else "")
+                yield Finding(
+                    certainty=Certainty.POSSIBLE, severity=Severity.WARNING, variant="skip", values={"condition": words},
+                    refs=(*((back.file.ref(handler.type),) if handler.type else ()), back.file.ref(handler.body[-1]), back.ref()),
+                )  # fmt: skip
+                return
             own = isinstance(node, ast.If) and isinstance(node.body[-1], ast.Continue) and node.lineno > calls[0].line
             if own and isinstance(node, ast.If) and any(word in ast.unparse(node.test) for word in ("isnan", "isinf", "isfinite")):
                 ahead = any(b.loop is loop and b.line > node.lineno for b in loop.backwards or ())
@@ -264,12 +273,12 @@ RULE = Rule(
         ),
         "skip": (
             Text(
-                title="A rank whose own loss is not finite skips the step alone ({condition}): the others wait in backward",
+                title="A rank may skip the step alone ({condition}): the others wait in backward",
                 why="DistributedDataParallel averages gradients in the backward pass of all ranks. A rank that continues without it leaves the others in all_reduce until the time-out.",
                 fix="Decide together: all_reduce the flag first and skip on all ranks, or set the loss to zero (loss = torch.nan_to_num(loss) * 0) and go through backward.",
             ),
             Text(
-                title="自己的损失不是有限值的 rank 会单独跳过这一步（{condition}）：其他 rank 在 backward 里等待",
+                title="某个 rank 可能单独跳过这一步（{condition}）：其他 rank 在 backward 里等待",
                 why="DistributedDataParallel 在所有 rank 的反向传播中平均梯度。某个 rank 不做反向就 continue，其余会停在 all_reduce 直到超时。",
                 fix="共同决定：先对标志做 all_reduce，再所有 rank 一起跳过；或把损失置零（loss = torch.nan_to_num(loss) * 0）后照常 backward。",
             ),

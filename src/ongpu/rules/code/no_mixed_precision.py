@@ -22,6 +22,9 @@ def check(
     if program and not (dryrun or profile or traceback):
         busy = bool(gpus and any((g.utilization or 0) >= 85 for g in gpus.gpus))
         asked = busy or bool(symptoms and symptoms.has("slow-words", "tensor-pipe-idle", "newer-tensor-cards", "slow-told-plainly", "flops-told"))
+        shown = symptoms.value("gpu", "low-utilization") if symptoms else None
+        if shown and int(shown) < 50 and not busy:  # a card that waits gains nothing by computing faster
+            asked = False
         newer = bool(symptoms and symptoms.has("newer-tensor-cards"))
         yield from (finding for script in program.scripts for finding in _in_source(script, asked, newer))
     if dryrun:

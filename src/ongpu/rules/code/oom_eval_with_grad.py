@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from ongpu.facts.code import Oom, OutOfMemory, Traceback, TrainingLog
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.memory import suspect
-from ongpu.facts.program import Event, Loop, Program, Script
+from ongpu.facts.program import Event, Loop, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.system import Processes
-from ongpu.facts.values import Module, Tensor
+from ongpu.facts.values import Module, Tensor, Unknown
 from ongpu.model import Certainty, Edit, Finding, Layer, Ref, Rule, Severity, Text
 
 
@@ -17,9 +17,10 @@ def check(
     oom: OutOfMemory | None, traceback: Traceback | None, log: TrainingLog | None, processes: Processes | None, gpus: Gpus | None,
     symptoms: Symptoms | None, program: Program | None,
 ) -> Iterator[Finding]:
-    if program:
-        yield from (finding for script in program.scripts for finding in _in_source(script))
-    if oom:
+    found = [finding for script in program.scripts for finding in _in_source(script)] if program else []
+    given = [finding for script in program.scripts for finding in _given(script, oom, traceback)] if program and oom and not found else []
+    yield from (*found, *given)
+    if oom and not given:
         yield from _in_error(oom, traceback, log, processes, gpus, symptoms)
 
 
@@ -31,6 +32,8 @@ def _in_source(script: Script) -> Iterator[Finding]:
         call = next((f for f in loop.forwards or () if f.loop is loop), None) if loop.evaluates else None
         if call is None or call.name not in ("forward", ".forward") or call.at.grad is not True or not isinstance(call.receiver, Module):
             continue
+        if call.discarded:
+            continue  # a first call to warm up: its graph goes at once
         named = call.receiver.training(call) is not False
         if named and not _evaluation_by_name(script, call, call.receiver):
             continue
@@ -45,6 +48,26 @@ def _in_source(script: Script) -> Iterator[Finding]:
             refs=(call.ref(), *_last_eval(call.receiver, call)),
             edits=() if named else _decorated(call),  # a name is no proof
         )
+
+
+def _given(script: Script, oom: OutOfMemory, traceback: Traceback | None) -> Iterator[Finding]:
+    """A function that evaluates a model that it is given, with gradients on, where the memory ran out in it, or beside a line that says so."""
+    if script.says("no_grad", "inference_mode", "set_grad_enabled", "volatile") or script.managed:
+        return
+    for call in distinct(script.calls(".eval")):
+        frame, model = call.at.frame, call.call.func
+        name = ast.unparse(model.value) if isinstance(model, ast.Attribute) else ""
+        if not frame.alone or frame.function is None or not isinstance(call.receiver, Unknown) or not EVALUATES.intersection(frame.name.lower().split("_")):
+            continue
+        inside = traceback is not None and any(part.function == frame.name for raised in traceback.raised for part in raised.frames)
+        said = any(word in error.ref.quote.lower() for error in oom.errors for word in ("valid", "eval", "test "))
+        use = next((e for e in script.calls() if e.loop and e.at.frame is frame and ast.unparse(e.call.func) == name and e.at.grad is True), None)
+        if use is not None and (inside or said) and not any(e.at.frame is frame for e in script.calls(".backward")):
+            yield Finding(
+                subject=use.words(), certainty=Certainty.LIKELY, variant="source", values={"code": use.words(), "line": use.line, "function": frame.name},
+                refs=(use.ref(), call.ref(), oom.errors[0].ref),
+            )  # fmt: skip
+            return
 
 
 EVALUATES = frozenset({"val", "valid", "validate", "validation", "eval", "evaluate", "evaluation", "test"})

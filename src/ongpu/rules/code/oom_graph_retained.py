@@ -12,8 +12,9 @@ from ongpu.facts.profile import Allocations, gib
 from ongpu.facts.program import Event, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.system import Processes
-from ongpu.facts.values import Instance, Module, Tensor, Unknown
-from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
+from ongpu.facts.values import Instance, Items, Module, Tensor, Value
+from ongpu.lazy import replace
+from ongpu.model import Certainty, Finding, Layer, Ref, Rule, Severity, Text
 
 
 def check(
@@ -28,6 +29,8 @@ def check(
     if allocations:
         yield from _in_snapshot(allocations)
     found = [finding for script in program.scripts for finding in _in_source(script)] if program else []
+    if oom:  # what costs little by itself counts where memory did run out
+        found = [replace(finding, severity=None) if finding.variant == "nodes" else finding for finding in found]
     yield from found
     if any(finding.severity is not Severity.NOTE for finding in found):
         return
@@ -74,16 +77,26 @@ def _carried(script: Script) -> Iterator[Finding]:
 
 
 def _gathered(script: Script) -> Iterator[Finding]:
-    for event in distinct(script.of("accumulate")):
+    if script.imports & {"tensorflow", "keras", "jax", "flax"} and "torch" not in script.imports:
+        return  # their tensors carry no graph: it belongs to a tape, or to the function that is differentiated
+    for event in distinct(e for e in script.of("accumulate") if isinstance(e.value, Tensor) and e.value.graph is not False):
         kept = event.value
         loop = event.loop
-        if not isinstance(kept, Tensor) or kept.graph is not True or kept.origin == "parameter" or loop is None or event.at.grad is not True or _leaves(event):
+        if not isinstance(kept, Tensor) or kept.origin == "parameter" or loop is None or event.at.grad is not True or _leaves(event):
             continue
+        if _layers(loop.over):
+            continue  # one pass through a model, layer by layer
         if any(isinstance(me := frame.me, Module) or (isinstance(me, Instance) and not me.cls.complete) for frame in event.at.frame.chain()):
             continue  # code of a module: its caller decides
         backwards = list(script.calls(".backward", "torch.autograd.backward"))
+        if any(loop in b.at.loops and not any(g.kind == "every" for g in b.guards_in(loop)) and _shares(b.receiver, kept) for b in backwards):
+            found = _kept(event, "nodes", Severity.NOTE)
+            yield replace(found, refs=(*found.refs, *_given(script, event)))
+            continue
+        if kept.graph is None:
+            continue
         mine = [b for b in backwards if isinstance(b.receiver, Tensor) and b.receiver.comes_from(kept)]
-        if not mine and any(isinstance(b.receiver, Unknown) or b.flow != event.flow for b in backwards if not event.at.frame.alone or b.at.frame is event.at.frame):
+        if not mine and any(not isinstance(b.receiver, Tensor) or b.flow != event.flow for b in backwards if not event.at.frame.alone or b.at.frame is event.at.frame):
             continue
         inside = [b for b in mine if loop in b.at.loops]
         if mine and not inside:
@@ -91,11 +104,37 @@ def _gathered(script: Script) -> Iterator[Finding]:
         if not mine:
             if any(frame.alone for frame in event.at.frame.chain()) and not (loop.trains or loop.evaluates):
                 continue
-            yield _kept(event, "kept", Severity.WARNING)
+            yield _kept(event, "kept", Severity.NOTE if _unseen(kept) and not loop.trains else Severity.WARNING)
         elif all(any(g.kind == "every" for g in b.guards_in(loop)) for b in inside):
             yield _kept(event, "window", Severity.WARNING)
         else:
             yield _kept(event, "nodes", Severity.NOTE)
+
+
+def _given(script: Script, event: Event) -> tuple[Ref, ...]:
+    """The call of the method in which it is kept: there the tensor should have become a number."""
+    name = event.at.frame.name
+    calls = [c for c in script.calls("." + name, name) if c.before(event)] if event.at.frame.outer else []
+    return (calls[-1].ref(),) if calls else ()
+
+
+def _shares(loss: Value | None, kept: Tensor) -> bool:
+    """Whether what is kept was computed from a term of that loss: "loss = a + b; loss.backward(); kept.append(a * 100)"."""
+    if not isinstance(loss, Tensor) or (kept.graph and loss.comes_from(kept)):
+        return False
+    terms = [t for t in kept.line(gradients=True) if t.scalar and t.graph is not False and t.origin not in ("made", "batch", "parameter")]
+    return any(loss.comes_from(term) for term in terms)
+
+
+def _layers(over: Value, depth: int = 0) -> bool:
+    """Whether a loop goes over the parts of a module."""
+    return isinstance(over, Module) or (isinstance(over, Items) and depth < 3 and any(_layers(item, depth + 1) for item in over.items[:4]))
+
+
+def _unseen(kept: Tensor) -> bool:
+    """Whether only modules gave it whose code nobody sees: they may switch gradients off themselves."""
+    calls = [t.made.receiver for t in kept.line() if t.made is not None and t.made.name == "forward"]
+    return bool(calls) and not any(isinstance(module, Module) and module.inner.sure for module in calls)
 
 
 def _leaves(event: Event) -> bool:

@@ -183,12 +183,12 @@ RULE = Rule(
         "source-train": (
             Text(
                 title="Training {model} needs at least {need} GiB before any activation, more than the {total} GiB of the {card}",
-                why="About {count}B parameters: the weights take {weights} GiB in {type}, the gradients as much again, and the optimizer keeps its own tensors for each parameter.",
+                why="About {count}B parameters: the weights take {weights} GiB in {type}, the gradients as much again, and the optimizer keeps its own tensors for each parameter (Adam and AdamW two).",
                 fix="An optimizer with less state (8-bit Adam, Adafactor, SGD), LoRA or frozen layers, bfloat16 weights, FSDP or DeepSpeed ZeRO over several cards or with offload to the host; or a smaller model.",
             ),
             Text(
                 title="训练 {model} 在没有任何激活之前就至少需要 {need} GiB，超过 {card} 的 {total} GiB",
-                why="参数约 {count}B（B：十亿）：权重以 {type} 计占 {weights} GiB，梯度再占同样多，优化器还要为每个参数保存自己的张量。",
+                why="参数约 {count}B（B：十亿）：权重以 {type} 计占 {weights} GiB，梯度再占同样多，优化器还要为每个参数保存自己的张量（Adam 和 AdamW 是两份）。",
                 fix="使用状态更少的优化器（8 位 Adam、Adafactor、SGD），LoRA 或冻结部分层，bfloat16 权重，多卡 FSDP 或 DeepSpeed ZeRO，或卸载到主机；或换小一点的模型。",
             ),
         ),

@@ -17,6 +17,7 @@ def check(
 ) -> Iterator[Finding]:
     if program:
         yield from (finding for script in program.scripts for finding in _in_source(script))
+        yield from (finding for script in program.scripts for finding in _siblings(script, oom))
     if oom:
         yield from _in_error(oom, traceback, log, processes, gpus)
 
@@ -38,6 +39,22 @@ def _in_source(script: Script) -> Iterator[Finding]:
                 certainty=Certainty.POSSIBLE, severity=Severity.NOTE, variant="source", values={"name": name, "code": event.words(60)},
                 refs=(event.ref(), torch.ref()),
             )  # fmt: skip
+
+
+STARTS = ("multiprocessing.Process", "multiprocessing.Pool", "multiprocessing.pool.Pool", "concurrent.futures.ProcessPoolExecutor")
+
+
+def _siblings(script: Script, oom: OutOfMemory | None) -> Iterator[Finding]:
+    """Several processes of one program that each use JAX: the first takes three quarters of the card (XLA_PYTHON_CLIENT_MEM_FRACTION is
+    0.75), and leaves the others nothing."""
+    start = next(script.calls(*STARTS), None)
+    used = next(iter(script.calls("jax.numpy.*", "jax.random.*", "jax.jit", "jax.grad", "jax.device_put")), None)
+    several = start is not None and (bool(start.at.loops) or not start.name.endswith("Process"))
+    if start is not None and used is not None and several and not script.says(*CLIENT, "CUDA_VISIBLE_DEVICES", "local_device_ids"):
+        yield Finding(
+            certainty=Certainty.LIKELY if oom else Certainty.POSSIBLE, severity=None if oom else Severity.NOTE, variant="siblings",
+            values={"code": start.words(60), "used": used.words(40)}, refs=(start.ref(), used.ref(), *(e.ref for e in (oom.errors if oom else ())[:1])),
+        )  # fmt: skip
 
 
 def _on_cuda(event: Event) -> bool:
@@ -92,6 +109,18 @@ RULE = Rule(
         fix="到宿主机上查：nvidia-smi、sudo fuser -v /dev/nvidia*；结束属于自己的进程（残留 worker、notebook 内核），用 CUDA_VISIBLE_DEVICES 换一张空闲的卡，或等待。减小 batch 解决不了。",
     ),
     variants={
+        "siblings": (
+            Text(
+                title="{code} starts several processes that each use JAX: the first takes 75 % of the card",
+                why="JAX reserves three quarters of a GPU's memory when it is first used ({used}). Each process does so for itself, so the second one finds next to nothing, and stops with RESOURCE_EXHAUSTED at a small request.",
+                fix="Before JAX is imported, in each process: XLA_PYTHON_CLIENT_MEM_FRACTION=.4 (for two), or XLA_PYTHON_CLIENT_PREALLOCATE=false; or one process that does the work of all (vmap), or a GPU for each (CUDA_VISIBLE_DEVICES).",
+            ),
+            Text(
+                title="{code} 启动了多个各自使用 JAX 的进程：第一个就占去整张卡的 75 %",
+                why="JAX 第一次使用 GPU 时会预留四分之三的显存（{used}）。每个进程都各自预留，第二个几乎没有剩余，稍一申请就报 RESOURCE_EXHAUSTED。",
+                fix="在每个进程导入 JAX 之前设 XLA_PYTHON_CLIENT_MEM_FRACTION=.4（两个进程时），或 XLA_PYTHON_CLIENT_PREALLOCATE=false；或用一个进程完成全部工作（vmap），或每个进程一块 GPU（CUDA_VISIBLE_DEVICES）。",
+            ),
+        ),
         "source": (
             Text(
                 title="{name} will take nearly the whole card, beside PyTorch in the same program ({code})",

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from ongpu.facts.code import OutOfMemory, Traceback, TrainingLog
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.memory import suspect
-from ongpu.facts.program import Program, Script, distinct
+from ongpu.facts.program import Event, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.system import Processes
-from ongpu.facts.values import Items, Tensor, may_be_gpu
+from ongpu.facts.values import CUDA, MANAGED, MAYBE, Class, Const, Function, Items, Module, Tensor, Value, may_be_gpu
 from ongpu.facts.windows import over_loader
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
@@ -18,7 +18,7 @@ def check(
     oom: OutOfMemory | None, traceback: Traceback | None, log: TrainingLog | None, processes: Processes | None, gpus: Gpus | None,
     symptoms: Symptoms | None, program: Program | None,
 ) -> Iterator[Finding]:
-    yield from (finding for script in program.scripts for finding in _in_source(script)) if program else ()
+    yield from (finding for script in program.scripts for finding in (*_in_source(script), *_in_hooks(script, oom is not None))) if program else ()
     yield from _in_error(oom, traceback, log, processes, gpus, symptoms) if oom else ()
 
 
@@ -62,6 +62,70 @@ def _joined(script: Script) -> Iterator[Finding]:
                 subject=target, certainty=Certainty.LIKELY, severity=Severity.WARNING, variant="source", values={"target": target, "line": call.line},
                 refs=(call.ref(),),
             )
+
+
+HOOKS = {"training_step": "training_epoch_end", "validation_step": "validation_epoch_end", "test_step": "test_epoch_end"}
+
+
+def _in_hooks(script: Script, full: bool) -> Iterator[Finding]:
+    """Lightning modules that keep the outputs of an epoch's steps. Up to 1.9 a module with an epoch-end hook has all that its steps
+    return kept for it (2.0 took the hooks away for that reason); since then modules keep them in attributes, which they must empty."""
+    for given in distinct(script.of("return")):
+        cls, hook = _lightning(given), HOOKS.get(given.name, "")
+        function = cls.find(hook) if cls and hook else None
+        if not isinstance(function, Function) or not any(_large(value) for value in _parts(given.value)):
+            continue
+        places = [a.arg for a in function.node.args.args[1:]]
+        used = any(isinstance(n, ast.Name) and n.id in places for n in ast.walk(function.node))
+        yield Finding(
+            subject=hook, certainty=Certainty.LIKELY, variant="hook", severity=None if full else Severity.NOTE if used else Severity.WARNING,
+            values={"hook": hook, "step": given.name, "code": given.words(60)}, refs=(function.file.ref(function.node), given.ref()),
+        )  # fmt: skip
+    for event in distinct(script.of("accumulate")):
+        cls = _lightning(event)
+        if cls is None or not event.target.startswith("self.") or event.name not in ("append", "extend") or not any(_large(v) for v in _parts(event.value)):
+            continue
+        if any(g.kind in ("first", "every", "rank", "other") for g in event.at.guards):
+            continue  # of some batches only: pictures for a log
+        emptied = _emptied(cls, event.target)
+        if not emptied or full:
+            yield Finding(
+                subject=event.target, certainty=Certainty.LIKELY, variant="source" if emptied else "never", severity=None if full else Severity.WARNING,
+                values={"target": event.target, "line": event.line}, refs=(event.ref(),),
+            )  # fmt: skip
+
+
+def _lightning(event: Event) -> Class | None:
+    """The Lightning module's class in whose step it happens."""
+    frame = event.at.frame.inside("step", "evaluation")
+    cls = frame.me.cls if frame and isinstance(frame.me, Module) else None
+    return cls if isinstance(cls, Class) and cls.kind == "lightning" else None
+
+
+def _parts(value: Value | None) -> list[Value]:
+    """What a step gives or keeps, one by one; its loss is needed anyway."""
+    if not isinstance(value, Items):
+        return [value] if value is not None else []
+    names = [key.value if isinstance(key, Const) else None for key in value.keys or ()]
+    return [item for index, item in enumerate(value.items) if index >= len(names) or names[index] != "loss"]
+
+
+def _large(value: Value) -> bool:
+    """Whether it is a tensor on the GPU with more than one number, as far as seen, that was computed there."""
+    return isinstance(value, Tensor) and not value.scalar and value.where in (CUDA, MAYBE, MANAGED) and any(t.origin in ("output", "made") for t in value.line())
+
+
+def _emptied(cls: Class, target: str) -> bool:
+    """Whether a method beside __init__ empties the list: target.clear(), target = [], del target."""
+    for method in (m for one in (cls, *cls.own_bases) for m in one.methods()):
+        if method.name == "__init__":
+            continue
+        for node in ast.walk(method.node):
+            called = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("clear", "pop", "popleft") and ast.unparse(node.func.value) == target
+            targets = node.targets if isinstance(node, ast.Assign | ast.Delete) else [node.target] if isinstance(node, ast.AnnAssign) else []
+            if called or any(ast.unparse(one).partition("[")[0] == target for one in targets):
+                return True
+    return False
 
 
 def _in_error(
@@ -112,6 +176,30 @@ RULE = Rule(
                 title="{target} 把所有 batch 的输出都收集在 GPU 上",
                 why="每个 batch 的输出都会留在显存里直到循环结束；输出较大时（对整个词表的 logits、掩码、embedding），前面都正常，跑到后面显存就满了。",
                 fix="随产生随移到主机：{target}.append(out.cpu())；或只保留需要的东西：argmax、求和、滚动指标（torchmetrics）。",
+            ),
+        ),
+        "hook": (
+            Text(
+                title="{hook} makes Lightning keep what each {step} returns, on the GPU, until the epoch ends",
+                why="A module that defines {hook} gets the outputs of all steps at the end of the epoch, so Lightning 1.x keeps them all, even where the hook does nothing: \"{code}\" returns more than the loss. Lightning 2 has no such hook any more, for this reason.",
+                fix="Remove {hook}, or return the loss alone; keep sums or a metric (torchmetrics) in the step, or .detach().cpu() what is needed. In Lightning 2: on_{hook} without outputs, with a list of your own that it clears.",
+            ),
+            Text(
+                title="定义了 {hook}，Lightning 会把每个 {step} 的返回值留在 GPU 上直到 epoch 结束",
+                why="定义了 {hook} 的模块会在 epoch 末收到所有步的输出，所以 Lightning 1.x 会全部保留，哪怕该钩子什么都不做：“{code}”返回的不只是 loss。Lightning 2 正因如此取消了这种钩子。",
+                fix="删掉 {hook}，或只返回 loss；在每步里累计求和或用 torchmetrics，需要的张量用 .detach().cpu()。Lightning 2 中改用不带 outputs 的 on_{hook}，自己维护并清空列表。",
+            ),
+        ),
+        "never": (
+            Text(
+                title="{target} collects the outputs of all steps on the GPU, and nothing empties it",
+                why="Each step adds tensors to a list of the module that lives as long as the module: memory grows from step to step and from epoch to epoch (line {line}).",
+                fix="{target}.append(out.detach().cpu()), and {target}.clear() in on_train_epoch_end or on_validation_epoch_end; better a running metric (torchmetrics).",
+            ),
+            Text(
+                title="{target} 把所有步的输出收集在 GPU 上，而且从不清空",
+                why="每一步都往模块自己的列表里加张量，列表和模块一样长寿：显存逐步、逐 epoch 增长（第 {line} 行）。",
+                fix="{target}.append(out.detach().cpu())，并在 on_train_epoch_end 或 on_validation_epoch_end 里 {target}.clear()；更好的是用滚动指标（torchmetrics）。",
             ),
         ),
         "trainer": (

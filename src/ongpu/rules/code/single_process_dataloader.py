@@ -22,7 +22,8 @@ def check(
     if dryrun:
         yield from _in_run(dryrun)
     if program:
-        yield from (finding for script in program.scripts for finding in (*_in_source(script), *_in_keras(script)))
+        asked = bool(symptoms and symptoms.has("gpu-idles-told", "low-utilization", "pauses-words", "data-slow-words"))
+        yield from (finding for script in program.scripts for finding in (*_in_source(script, asked), *_in_keras(script)))
     if symptoms is None:
         return
     warned = symptoms.cite("many-workers-warning", most=2)
@@ -40,10 +41,11 @@ def check(
     )
 
 
-def _in_source(script: Script) -> Iterator[Finding]:
-    """Loaders of a training loop without workers, whose samples cost something to make."""
+def _in_source(script: Script, asked: bool) -> Iterator[Finding]:
+    """Loaders of a training loop without workers, whose samples cost something to make. asked: somebody complains of a GPU that waits;
+    then a function counts that nothing in the source calls."""
     for loader in script.loaders:
-        if loader.workers != 0 or may_be_gpu(loader.where) or loader.made.stars or loader.made.at.frame.alone:
+        if loader.workers != 0 or may_be_gpu(loader.where) or loader.made.stars or (loader.made.at.frame.alone and not asked):
             continue
         trains = any(takes(loop, loader) and loop.trains for loop in script.loops)
         cost = costly(script, loader)

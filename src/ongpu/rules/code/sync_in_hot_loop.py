@@ -10,7 +10,7 @@ from ongpu.facts.profile import Profile
 from ongpu.facts.program import Event, Loop, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.traced import each_turn, in_traced, jax_steps, jits, loops, results, root, tf_steps
-from ongpu.facts.values import Tensor, may_be_gpu
+from ongpu.facts.values import CPU, Tensor, may_be_gpu
 from ongpu.lazy import lazy, replace
 from ongpu.model import Certainty, Edit, Finding, Layer, Rule, Severity, Text
 
@@ -52,12 +52,17 @@ def _in_source(script: Script) -> Iterator[Finding]:
         yield Finding(
             subject=first.words(),
             certainty=Certainty.LIKELY,
-            severity=Severity.NOTE if first.name in EMPTIES and _phases(script, loop) else None if forced or seldom or len(mine) > FEW * max(1, len(list(distinct(loop.backwards or ())))) else Severity.NOTE,
+            severity=Severity.NOTE if _tests(script, loop) or (first.name in EMPTIES and _phases(script, loop)) else None if forced or seldom or len(mine) > FEW * max(1, len(list(distinct(loop.backwards or ())))) else Severity.NOTE,
             variant="empty" if first.name in EMPTIES else "branch" if seldom and not forced else "source",
             values={"code": first.words(), "number": len(mine), "line": first.line},
             refs=tuple(e.ref() for e in (first, *(e for e in mine if e is not first)))[:6],
             edits=tuple(edit for e in forced if e.name in EMPTIES for edit in _without(script, e)),
         )
+
+
+def _tests(script: Script, loop: Loop) -> bool:
+    """Whether it compares gradients and never steps: a test of an operator, printed turn by turn."""
+    return not loop.steps and not any(loop in e.at.loops for e in script.calls(".step")) and script.says("max error", "allclose", "assert_close")
 
 
 def _phases(script: Script, loop: Loop) -> bool:
@@ -146,12 +151,24 @@ def _in_optimizer(script: Script) -> Iterator[Finding]:
     for event in distinct(script.calls(".item", ".tolist", ".cpu")):
         function = event.at.frame.function
         owner = function.cls if function and function.name == "step" else None
+        on_host = isinstance(event.receiver, Tensor) and event.receiver.where == CPU
+        if on_host or any(_once(guard.test) for guard in event.at.guards):
+            continue
         if event.loop is not None and owner is not None and any(base.startswith("torch.optim.") for base in owner.bases):
             yield Finding(
                 subject=event.words(), certainty=Certainty.LIKELY, severity=Severity.WARNING, variant="source",
                 values={"code": event.words(), "number": "?", "line": event.line}, refs=(event.ref(),),
             )  # fmt: skip
             return
+
+
+def _once(test: ast.expr | None) -> bool:
+    """Whether a condition holds at the first step only: "moments" not in state, len(state) == 0."""
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+        return False
+    right = test.comparators[0]
+    empty = isinstance(test.ops[0], ast.Eq) and isinstance(right, ast.Constant) and right.value == 0 and isinstance(test.left, ast.Call)
+    return isinstance(test.ops[0], ast.NotIn) or empty
 
 
 def _waits(event: Event) -> bool:

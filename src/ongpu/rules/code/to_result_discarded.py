@@ -4,9 +4,10 @@ import ast
 from collections.abc import Iterator
 
 from ongpu.facts.mismatch import Mismatches
-from ongpu.facts.program import Event, Program, distinct
+from ongpu.facts.placing import thrown_away
+from ongpu.facts.program import Event, Program
 from ongpu.facts.symptoms import Symptoms
-from ongpu.facts.values import Tensor, may_be_gpu
+from ongpu.facts.values import Device, Tensor, may_be_gpu
 from ongpu.model import Certainty, Edit, Finding, Layer, Rule, Severity, Text
 
 
@@ -19,19 +20,16 @@ def check(symptoms: Symptoms | None, mismatches: Mismatches | None, program: Pro
 
 def _in_source(program: Program) -> Iterator[Finding]:
     for script in program.scripts:
-        for call in distinct(script.calls(".to", ".cuda", ".cpu", ".half", ".float", ".double", ".bfloat16")):
-            tensor = call.receiver
-            if not call.discarded or not isinstance(tensor, Tensor) or not isinstance(call.call.func, ast.Attribute):
+        for call in thrown_away(script):
+            func = call.call.func
+            if not isinstance(func, ast.Attribute):
                 continue
-            if isinstance(call.call.func.value, ast.Call):
-                continue  # a tensor without a name, made to start CUDA or to be measured
-            if tensor.origin == "batch" and not tensor.parents:
-                continue  # a batch in one piece may be an object that moves itself: transformers' BatchEncoding, a graph of PyG
-            name = call.file.quote(call.call.func.value)
-            moved = isinstance(call.value, Tensor) and may_be_gpu(call.value.where)
+            name = call.file.quote(func.value)
+            moved = may_be_gpu(call.value.where) if isinstance(call.value, Tensor) else call.name == ".cuda" or isinstance(call.arg(0, "device"), Device)
             yield Finding(
                 subject=name,
                 severity=None if moved else Severity.WARNING,
+                certainty=Certainty.CERTAIN if isinstance(call.receiver, Tensor) else Certainty.LIKELY,
                 values={"name": name, "line": call.words(), "method": f"{call.name}()"},
                 refs=(call.ref(),),
                 edits=_kept(call, name),
@@ -41,7 +39,8 @@ def _in_source(program: Program) -> Iterator[Finding]:
 def _kept(call: Event, name: str) -> tuple[Edit, ...]:
     """The result assigned, where the tensor has a plain name."""
     target = call.call.func.value if isinstance(call.call.func, ast.Attribute) else None
-    return (call.file.before(call.node, f"{name} = "),) if isinstance(target, ast.Name | ast.Attribute) else ()
+    keeps = isinstance(target, ast.Name | ast.Subscript) or (isinstance(target, ast.Attribute) and isinstance(call.receiver, Tensor))
+    return (call.file.before(call.node, f"{name} = "),) if keeps else ()  # what a tokenizer gave has items, and attributes to read only
 
 
 def _in_error(symptoms: Symptoms, mismatches: Mismatches | None) -> Iterator[Finding]:

@@ -1,5 +1,6 @@
 """There is too little work in each step for a GPU."""
 
+import ast
 from collections.abc import Iterator
 
 from ongpu.facts.code import Traceback
@@ -7,12 +8,12 @@ from ongpu.facts.comparisons import Comparisons
 from ongpu.facts.dryrun import DryRun
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.profile import Profile
-from ongpu.facts.program import Loop, Program, Script
+from ongpu.facts.program import Event, Loop, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
-from ongpu.facts.traced import tf_steps
+from ongpu.facts.traced import is_keras, jax_steps, tf_steps
 from ongpu.facts.values import Const, Device, Loader, Module, may_be_gpu
-from ongpu.facts.weights import known, parameters
-from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
+from ongpu.facts.weights import arrays, known, parameters
+from ongpu.model import Certainty, Finding, Layer, Ref, Rule, Severity, Text
 
 
 def check(
@@ -20,7 +21,17 @@ def check(
     program: Program | None,
 ) -> Iterator[Finding]:
     if program and not dryrun and not profile:
-        yield from (finding for script in program.scripts for finding in (*_in_source(script), *_eager(script)))
+        told = symptoms.cite("cpu-time-told", "slower-than-cpu", "gpu-slower-told", most=2) if symptoms else ()
+        if times and (times.gpu_over_cpu() or 2) <= 1:
+            told = ()  # it gains as it is
+        slow = bool(symptoms and symptoms.has("slow-words", "slow-told-plainly", "gpu-idles-told", "low-utilization"))
+        plain = False
+        for script in program.scripts:
+            found = list(_single(script, slow)) or (list(_tiny(script, told)) if told and not traceback else [])
+            plain = plain or any(finding.certainty is Certainty.LIKELY for finding in found)
+            yield from (*(found or _in_source(script)), *_eager(script))
+        if plain:  # the source shows the place: the words say no more
+            symptoms = times = None
     if dryrun:
         yield from _in_run(dryrun)
     if profile:
@@ -86,6 +97,102 @@ def _in_source(script: Script) -> Iterator[Finding]:
             return
 
 
+SMALL = 100_000  # numbers in all arrays of a program: to go through them takes less time than one launch (5 to 10 µs)
+
+
+def _tiny(script: Script, told: tuple[Ref, ...]) -> Iterator[Finding]:
+    """A program whose sizes are known to be small, beside words that set its time on the GPU against that on the CPU."""
+    if "jax" in script.imports:
+        count, step = arrays(script), next((e for e in jax_steps(script) if not e.at.frame.alone), None) or next(jax_steps(script), None)
+        if count is not None and count <= SMALL and step is not None:
+            yield Finding(certainty=Certainty.LIKELY, variant="tiny", values={"what": step.words(60), "count": count}, refs=(step.ref(), *told))
+        return
+    for call in script.calls("forward"):
+        model = call.receiver
+        if not isinstance(model, Module) or call.at.frame.inside("forward") or call.loop is None or not model.sure or not may_be_gpu(model.where(call)):
+            continue
+        count = parameters(script, model)
+        if 0 < count <= SMALL and known(script, model):
+            yield Finding(
+                certainty=Certainty.LIKELY, variant="tiny", values={"what": model.name.rpartition(".")[2], "count": count},
+                refs=(call.ref(), *((model.made.ref(),) if model.made else ()), *told),
+            )  # fmt: skip
+            return
+
+
+def _single(script: Script, slow: bool) -> Iterator[Finding]:
+    """A model that is asked for one sample at a time. Keras' predict() sets up a data pipeline at each call: its documentation sends
+    small inputs in a loop to model(x). Other models only where they are small, and where somebody complains."""
+    for call in distinct(script.calls(".predict")):
+        alone = _alone(call, script)
+        if call.loop is not None and is_keras(call.receiver) and (alone or slow):
+            yield Finding(
+                certainty=Certainty.LIKELY if alone else Certainty.POSSIBLE, severity=Severity.WARNING, variant="predict", subject=call.words(60), values={"code": call.words(60), "line": call.line},
+                refs=(call.ref(),),
+            )  # fmt: skip
+            return
+    for call in distinct(script.calls("forward")) if slow else ():
+        model = call.receiver
+        if not isinstance(model, Module) or call.at.frame.inside("forward") or call.loop is None or not _alone(call, script):
+            continue
+        count = parameters(script, model)
+        light = is_keras(model) or (0 < count <= LIGHT and model.sure and may_be_gpu(model.where(call)) and known(script, model))
+        if light and not any(True for _ in script.loaders):
+            yield Finding(
+                certainty=Certainty.LIKELY, variant="one", subject=call.words(60), values={"code": call.words(60), "line": call.line, "count": count or "?"},
+                refs=(call.ref(), *((model.made.ref(),) if model.made else ())),
+            )  # fmt: skip
+            return
+
+
+LIGHT = 1_000_000  # parameters: one sample is two million operations, some microseconds on any card
+
+
+def _alone(call: Event, script: Script) -> bool:
+    """Whether its input is one sample: x[np.newaxis, :], x[None], np.expand_dims(x, 0), x.reshape(1, -1), x.unsqueeze(0), np.array([x])."""
+    node = call.given(0, "x")
+    if isinstance(node, ast.Name):
+        function = call.at.frame.function
+        within = ast.walk(function.node if function else script.tree)
+        given = [value for n in within if isinstance(n, ast.Assign) for target, value in _pairs(n) if isinstance(target, ast.Name) and target.id == node.id]
+        return bool(given) and all(_one(value) for value in given[-1:])
+    return node is not None and _one(node)
+
+
+def _pairs(node: ast.Assign) -> list[tuple[ast.expr, ast.expr]]:
+    """(target, value) of a = b and of a, b = c, d."""
+    first, value = node.targets[0], node.value
+    if isinstance(first, ast.Tuple) and isinstance(value, ast.Tuple) and len(first.elts) == len(value.elts):
+        return list(zip(first.elts, value.elts, strict=True))
+    return [(target, value) for target in node.targets]
+
+
+def _one(node: ast.expr) -> bool:
+    if isinstance(node, ast.Subscript):
+        first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
+        return (isinstance(first, ast.Constant) and first.value is None) or (isinstance(first, ast.Attribute) and first.attr == "newaxis")
+    if isinstance(node, ast.List):
+        return len(node.elts) == 1 and not isinstance(node.elts[0], ast.Starred)
+    if not isinstance(node, ast.Call):
+        return False
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id if isinstance(node.func, ast.Name) else ""
+    given = [*node.args, *(k.value for k in node.keywords if k.arg in ("axis", "dim", "shape", "newshape"))]
+    if name in ("expand_dims", "unsqueeze"):
+        return bool(given) and isinstance(given[-1], ast.Constant) and given[-1].value == 0
+    if name in ("reshape", "view"):
+        parts = [part for one in given for part in (one.elts if isinstance(one, ast.Tuple | ast.List) else [one])]
+        numbers = [part for part in parts if not isinstance(part, ast.Name | ast.Attribute)] if len(given) > 1 and isinstance(given[0], ast.Name) else parts
+        return bool(numbers) and isinstance(numbers[0], ast.Constant) and numbers[0].value == 1
+    if name in ("rand", "randn", "zeros", "ones", "empty"):  # made with the shape (1, n)
+        shape = [part for one in node.args for part in (one.elts if isinstance(one, ast.Tuple | ast.List) else [one])]
+        return len(shape) > 1 and isinstance(shape[0], ast.Constant) and shape[0].value == 1
+    if name in ("array", "asarray", "constant", "tensor", "as_tensor", "convert_to_tensor"):
+        return bool(node.args) and isinstance(node.args[0], ast.List) and _one(node.args[0])
+    if name in ("to", "cuda", "float", "astype", "type"):
+        return isinstance(node.func, ast.Attribute) and _one(node.func.value)
+    return False
+
+
 def _eager(script: Script) -> Iterator[Finding]:
     """A TensorFlow loop with its own gradients and no tf.function: each operation is launched from Python."""
     if "tensorflow" not in script.imports or script.says("tf.function", "@function", "run_functions_eagerly", "jit_compile"):
@@ -128,7 +235,7 @@ RULE = Rule(
     layer=Layer.CODE,
     severity=Severity.WARNING,
     check=check,
-    see=("https://docs.nvidia.com/deeplearning/performance/dl-performance-gpu-background/index.html", "https://github.com/DLR-RM/stable-baselines3/issues/849",),
+    see=("https://keras.io/api/models/model_training_apis/#predict-method", "https://docs.nvidia.com/deeplearning/performance/dl-performance-gpu-background/index.html", "https://github.com/DLR-RM/stable-baselines3/issues/849",),
     en=Text(
         title="Too little work in each step: a GPU cannot be faster here{gpu: (utilization * %)}",
         why="Each kernel launch costs some microseconds and each copy more. With a small network, a small batch or few threads {grid:(grid size *) }the GPU is done before the next launch arrives, and the CPU does the rest. The GPU is used; it is not at fault.",
@@ -150,6 +257,42 @@ RULE = Rule(
                 title="这个 TensorFlow 循环逐个执行操作（{code}）：没有用 tf.function",
                 why="不在图里时，每个操作都由 Python 发射，耗时往往比操作本身还长，GPU 在等发射。",
                 fix="把一步（前向、tape、apply_gradients）放进 @tf.function 修饰的函数；参数传张量，不要传会变的 Python 数字。",
+            ),
+        ),
+        "predict": (
+            Text(
+                title="{code} is called for one sample at a time, in a loop",
+                why="model.predict() builds a data pipeline and runs callbacks at each call: milliseconds, before the GPU gets a few microseconds of work (line {line}). The GPU does next to nothing, and is not the fault.",
+                fix="Call the model itself in a loop: model(x, training=False) (or a function under @tf.function around it), .numpy() on the result; or collect the samples and predict (and fit) them as one batch.",
+            ),
+            Text(
+                title="在循环里对单个样本逐个调用 {code}",
+                why="model.predict() 每次调用都要建立数据管线、运行回调：若干毫秒之后 GPU 才得到几微秒的活（第 {line} 行）。GPU 几乎没事做，但问题不在它。",
+                fix="循环里直接调用模型：model(x, training=False)（或用 @tf.function 包住），结果再 .numpy()；或把样本攒成一个 batch 一次 predict（和 fit）。",
+            ),
+        ),
+        "one": (
+            Text(
+                title="{code} runs a small network on one sample at a time{count: (about * parameters)}",
+                why="Each call launches every layer for a single sample (line {line}); the launches take longer than the work, and the GPU waits for the next one.",
+                fix="Collect the samples into a batch, step many environments at once, or run a network this small on the CPU; torch.compile(mode='reduce-overhead') or CUDA graphs where neither is possible.",
+            ),
+            Text(
+                title="{code} 每次只对一个样本运行小网络{count:（约 * 个参数）}",
+                why="每次调用都要为单个样本启动所有层（第 {line} 行）；启动时间超过计算本身，GPU 一直在等下一次。",
+                fix="把样本攒成 batch，同时跑多个环境，或者这么小的网络就在 CPU 上跑；都做不到时用 torch.compile(mode='reduce-overhead') 或 CUDA graphs。",
+            ),
+        ),
+        "tiny": (
+            Text(
+                title="{what} is too small for a GPU{count: (* numbers in all)}: a CPU may well need less time for it",
+                why="Each operation on a GPU costs some microseconds to launch, whatever its size, and the first step compiles. With so few numbers that is nearly all of the time; a CPU has them in its cache.",
+                fix="Stay on the CPU for a network this small (JAX_PLATFORMS=cpu, device='cpu'), or give the GPU far more per step: larger batches, many models at once (vmap), many steps in one call (lax.scan, CUDA graphs). Leave the first step out of a measurement, and wait for the result (block_until_ready, synchronize).",
+            ),
+            Text(
+                title="{what} 对 GPU 来说太小{count:（总共 * 个数）}：CPU 用的时间很可能更短",
+                why="GPU 上每个操作无论大小都要几微秒启动，第一步还要编译。数这么少时，时间几乎全花在这里；CPU 则全在缓存里。",
+                fix="这么小的网络就用 CPU（JAX_PLATFORMS=cpu、device='cpu'），或让 GPU 每步做多得多的事：更大的 batch、同时算多个模型（vmap）、一次调用跑多步（lax.scan、CUDA graphs）。测量时去掉第一步，并等待结果（block_until_ready、synchronize）。",
             ),
         ),
         "source": (

@@ -29,13 +29,13 @@ def _in_source(script: Script) -> Iterator[Finding]:
         return
     if not script.says("pynvml", "nvidia-smi", "GPUtil", "gpustat", "py3nvml"):
         return
-    calls = [node for node in ast.walk(script.tree) if isinstance(node, ast.Call)]
-    listing = next((node for node in calls if called(node) in LISTS or (called(node) in RUNS and "nvidia-smi" in ast.unparse(node))), None)
-    if listing is None:
+    listing = next((node for node in ast.walk(script.tree) if _lists(node)), None)
+    if not isinstance(listing, ast.Call):
         return
+    told = _depending(script.tree)
     for event in script.events:
         number = event.arg(0, "device")
-        picked = event.name in ("torch.cuda.set_device", "torch.device", ".cuda", ".to") and isinstance(event.node, ast.Call) and _computed(event, number)
+        picked = event.name in ("torch.cuda.set_device", "torch.device", ".cuda", ".to") and isinstance(event.node, ast.Call) and _computed(event, number) and _mentions(event.call, told)
         visible = event.kind == "setitem" and event.variable == "CUDA_VISIBLE_DEVICES"
         if not picked and not (visible and not isinstance(event.value, Const)):
             continue
@@ -44,6 +44,38 @@ def _in_source(script: Script) -> Iterator[Finding]:
             values={"code": event.words(60), "listed": script.file.quote(listing, 60)}, refs=(event.ref(), script.file.ref(listing)),
         )  # fmt: skip
         return
+
+
+def _lists(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and (called(node) in LISTS or (called(node) in RUNS and "nvidia-smi" in ast.unparse(node)))
+
+
+def _mentions(node: ast.AST, names: set[str]) -> bool:
+    """Whether one of these names, or a listing itself, stands in that part."""
+    parts = list(ast.walk(node))
+    return any(_lists(n) or (isinstance(n, ast.Name) and n.id in names) or (isinstance(n, ast.Attribute) and n.attr in names) for n in parts)
+
+
+def _depending(tree: ast.AST) -> set[str]:
+    """The names that get their values from a listing: functions that hold one, what is assigned from them, in loops over them, under
+    conditions on them."""
+    names: set[str] = set()
+    for _ in range(6):  # from name to name
+        before = len(names)
+        for node in ast.walk(tree):
+            source: ast.AST | None = getattr(node, "value", None) if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.NamedExpr) else None
+            source = node.iter if isinstance(node, ast.For) else node.test if isinstance(node, ast.If | ast.While) else source
+            if isinstance(node, ast.FunctionDef):
+                names |= {node.name} if _mentions(node, names) else set()
+            elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute):
+                changed = node.value.func.value  # free.append(...)
+                names |= {changed.id} if isinstance(changed, ast.Name) and _mentions(node.value, names) else set()
+            elif source is not None and _mentions(source, names):
+                bound = [n for n in ast.walk(node) if isinstance(n, ast.Name | ast.Attribute) and isinstance(n.ctx, ast.Store)]
+                names |= {n.id if isinstance(n, ast.Name) else n.attr for n in bound}
+        if len(names) == before:
+            break
+    return names
 
 
 def _computed(event: Event, number: object) -> bool:

@@ -54,11 +54,14 @@ STARTS = (
 
 def _in_source(script: Script) -> Iterator[Finding]:
     """An assignment after something that started CUDA in the same run."""
-    for event in script.events:
-        if event.variable != "CUDA_VISIBLE_DEVICES" or event.at.frame.alone:
+    sets = [event for event in script.events if event.variable == "CUDA_VISIBLE_DEVICES"]
+    for event in sets:
+        if any(frame.alone for frame in event.at.frame.chain()):
             continue
         first = next((e for e in script.events if e.before(event) and _starts(e)), None)
         given = event.variable_value
+        if first is not None and any(other.node is event.node and other.before(first) for other in sets):
+            continue  # the same line ran in time: its function is called more than once
         if first is not None and first.at.guards == event.at.guards[: len(first.at.guards)]:
             yield Finding(
                 variant="source",

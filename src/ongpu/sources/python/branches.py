@@ -4,16 +4,10 @@ import ast
 from typing import Any
 
 from ongpu.facts.program import Guard
-from ongpu.facts.values import (
-    Const,
-    Items,
-    Module,
-    Tensor,
-    Unknown,
-    Value,
-)
+from ongpu.facts.values import CPU, Const, Unknown, Value
 from ongpu.sources.python.conditions import remainder
 from ongpu.sources.python.functions import Functions
+from ongpu.sources.python.scope import join_where
 
 
 class Branches(Functions):
@@ -27,10 +21,11 @@ class Branches(Functions):
         if known is not None:
             return self.body(node.body if known else node.orelse)
         before = dict(self.scope.names)
-        at = self.at
+        at, default = self.at, self.default_device
         self.at = self.guarded(Guard(node.test, kind))
         left = self.body(node.body)
-        one = self.scope.names
+        one, set_here = self.scope.names, self.default_device
+        self.default_device = default
         self.at = at
         self.scope.names = before if not node.orelse else dict(before)
         right = False
@@ -38,6 +33,8 @@ class Branches(Functions):
             self.at = self.guarded(Guard(node.test, kind, True))
             right = self.body(node.orelse)
             self.at = at
+        if right or (not left and set_here != self.default_device):
+            self.default_device = set_here if right else join_where(set_here or CPU, self.default_device or CPU, kind)
         if left and right:
             return True
         if left:
@@ -61,11 +58,7 @@ class Branches(Functions):
             right = node.comparators[0]
             if not isinstance(node.ops[0], ast.Is | ast.IsNot):
                 return self._compared(node.ops[0], node.left, right)
-            if isinstance(node.left, ast.Name) and isinstance(right, ast.Constant) and right.value is None:
-                held = self.scope.get(node.left.id)
-                if isinstance(held, Const | Tensor | Module | Items):
-                    return (isinstance(held, Const) and held.value is None) == isinstance(node.ops[0], ast.Is)
-            return None
+            return self.none_told(node)
         return bool(value.value) if isinstance(value, Const) and isinstance(node, ast.Name | ast.Constant) else None
 
     def _compared(self, op: ast.cmpop, left: ast.expr, right: ast.expr) -> bool | None:

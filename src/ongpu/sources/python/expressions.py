@@ -7,10 +7,7 @@ from typing import Any
 from ongpu.facts.program import Event, Guard, Loop
 from ongpu.facts.values import (
     ANY,
-    CPU,
     CUDA,
-    MANAGED,
-    SELF,
     Class,
     Const,
     Dataset,
@@ -29,7 +26,6 @@ from ongpu.facts.values import (
     Tensor,
     Unknown,
     Value,
-    may_be_gpu,
 )
 from ongpu.sources.python.arithmetic import folded
 from ongpu.sources.python.conditions import guard_kind
@@ -78,7 +74,7 @@ class Expressions(State):
     def _name(self, node: ast.Name) -> Value:
         found = self.scope.get(node.id)
         if found is not None:
-            return found
+            return self.today(found) if type(found) is Tensor else found
         if node.id in BUILTINS:
             return Named(node.id)
         return Unknown(node.id)
@@ -146,7 +142,7 @@ class Expressions(State):
         if base.attrs and name in base.attrs:
             own = base.attrs[name]
             if isinstance(own, Tensor) and own.origin == "parameter":  # it goes where the module goes
-                return Tensor(base.where(self.now()), "parameter", own.graph, own.scalar, (), own.made, True)
+                return Tensor(base.where(self.now()), "parameter", own.graph, own.scalar, (base,), own.made, True)
             return own
         if isinstance(base.cls, Class):
             found = base.cls.find(name)
@@ -157,13 +153,13 @@ class Expressions(State):
         if name == "device":
             return Device(base.where(self.now()))
         if name in ("weight", "bias"):
-            return Tensor(base.where(self.now()), "parameter", True)
+            return Tensor(base.where(self.now()), "parameter", True, parents=(base,))
         if name in ("training", "config", "hparams", "dtype"):
             return Unknown(name)
         if not isinstance(base.cls, str) or base.me:
             return Unknown(f"self.{name}")
-        if not base.weighs:
-            return Unknown(name)  # a loss's setting
+        if not base.weighs or name.startswith("get_"):
+            return Unknown(name)  # a loss's setting, a method
         part = Module("part", base.made, sure=base.sure, owner=base, attached=0)
         base.attrs = {**(base.attrs or {}), name: part}
         return part
@@ -192,17 +188,11 @@ class Expressions(State):
             return Items(left.items, left.kind, True)
         return Unknown()
 
-    def mix(self, name: str, node: ast.expr, operands: tuple[Value, ...]) -> None:
-        """Tells where tensors that lie in different places meet. Scalars may: PyTorch lets a dimensionless CPU tensor take part."""
-        parts = [t for t in operands if isinstance(t, Tensor) and not t.scalar]
-        places = {t.where for t in parts}
-        if len(places) > 1 and CPU in places and any(may_be_gpu(place) or place in (SELF, MANAGED) for place in places):
-            self.event("mix", name, node, args=tuple(parts))
-
     def _compare(self, node: ast.Compare) -> Value:
         values = [self.value(node.left), *(self.value(item) for item in node.comparators)]
         if any(isinstance(op, ast.Is | ast.IsNot | ast.In | ast.NotIn) for op in node.ops):
-            return Number()
+            none = self.none_told(node)
+            return Number() if none is None else Const(none)
         if flat(values):
             self.mix("Compare", node, tuple(values))
             return self.tensor_of(values, graph=False, origin="derived")
@@ -335,7 +325,7 @@ class Expressions(State):
         if isinstance(value, Items):
             if value.kind == "dict" and not value.uniform:
                 return self.all_of(value.keys or ())
-            return self.all_of(value.items)
+            return self.all_of(self.today(item) if type(item) is Tensor else item for item in value.items)
         if isinstance(value, Loader):
             return Tensor(value.where, "batch", False, made=value.made)
         if isinstance(value, Tensor):

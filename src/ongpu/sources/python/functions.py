@@ -154,7 +154,7 @@ class Functions(Calls):
                 self.at = self.changed(grad=False)
             elif name == "torch.enable_grad":
                 self.at = self.changed(grad=True)
-            elif isinstance(value, Unknown) and any(w in value.hint.lower() for w in ("no_grad", "inference", "grad")):
+            elif any(w in _words(value).lower() for w in ("no_grad", "inference", "grad")):
                 self.at = self.changed(grad=None)
 
     def _quiet(self, node: ast.expr) -> Value:
@@ -302,6 +302,11 @@ class Functions(Calls):
             self.scope = scope
             self.at = before
         self.scope.names[node.name] = cls
+
+
+def _words(mark: Value) -> str:
+    """The name of a decorator."""
+    return mark.hint if isinstance(mark, Unknown) else mark.name if isinstance(mark, Function | Named) else ""
 
 
 def _class_kind(bases: list[str], own: list[Class]) -> str:

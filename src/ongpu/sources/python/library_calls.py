@@ -76,19 +76,6 @@ class LibraryCalls(Expressions):
             value.managed = True
         return value
 
-    def move(self, module: Module, move: Move) -> None:
-        """The module is moved, and whatever it may be."""
-        module.moves = [*(module.moves or ()), move]
-        if module.cls == "part" and module.owner:  # which of its parts, nobody knows
-            module.owner.escapes = [*(module.owner.escapes or ()), move.event]
-        for inner in (*module.either, *((module.wraps,) if module.wraps else ())):
-            self.move(inner, move)
-
-    def own(self, module: Module, part: Module) -> None:
-        """The part belongs to the module from now on, and moves with it."""
-        if part.owner is None and not part.me and part is not module.root:
-            part.owner, part.attached = module, self.order
-
     def library(self, node: ast.Call, name: str, args: list[Value], kw: Kw, stars: bool) -> Value:
         """What the call of an imported name gives."""
         event = self.event("call", name, node, args=tuple(args), kw=kw, stars=stars)
@@ -118,7 +105,7 @@ class LibraryCalls(Expressions):
             return Items([model or Unknown(), Unknown(), Unknown(), Unknown()], "tuple")
         last = name.rpartition(".")[2]
         if name.startswith(library.MODEL_MAKERS) or (last in library.PRETRAINED and not any(w in name for w in ("Tokenizer", "Processor", "Config", "Extractor", "Pipeline"))):
-            return self._foreign_model(event, name, kw)
+            return self._foreign_model(event, name, args, kw)
         if name.startswith((*library.DATASETS, "datasets.load_")):
             return Dataset(name, tuple(args), event)
         if last.endswith("DataLoader") and name.startswith("torch_geometric"):
@@ -139,8 +126,14 @@ class LibraryCalls(Expressions):
         self.modules.append(module)
         return module
 
-    def _foreign_model(self, event: Event, name: str, kw: Kw) -> Module:
+    def _foreign_model(self, event: Event, name: str, args: list[Value], kw: Kw) -> Module:
         module = Module(name, event)
+        inner = args[0] if args else kw.get("model")
+        if isinstance(inner, Module) and inner.sure and not inner.root.me:  # PeftModel.from_pretrained(model, ...): around a model, which stays where it is
+            module.moves, module.escapes = inner.moved(), inner.leaks()
+            self.own(module, inner)
+        elif "Peft" in name and "Auto" not in name:
+            module.moves = [Move(event, Device(NOWHERE))]
         if "device_map" in kw or event.stars or kw.get("quantization_config") or kw.get("load_in_8bit") or kw.get("load_in_4bit"):
             given = kw.get("device_map")
             where = self.device(given)
@@ -182,6 +175,7 @@ class LibraryCalls(Expressions):
             return self.attribute(first, args[1].value, event.call)
         if name == "setattr" and isinstance(first, Module):
             first.escapes = [*(first.escapes or ()), event]
+            self.escape(args[2:], event)  # a part, under a name that nobody knows
         if name in ("str", "repr", "format", "print", "bool", "isinstance", "hasattr", "callable", "type", "any", "all", "vars", "dir", "hash"):
             return Number() if name not in ("type",) else Unknown()
         if name == "super":

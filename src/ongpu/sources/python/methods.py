@@ -32,6 +32,8 @@ from ongpu.sources.python import library
 from ongpu.sources.python.library_calls import Kw, LibraryCalls
 from ongpu.sources.python.scope import flat
 
+# TensorFlow keeps graphs on a tape; what changes samples keeps none.
+GRAPHLESS = ("keras.", "torchvision.transforms.", "torchaudio.transforms.", "albumentations.")
 _MOVES = {"cuda": CUDA, "cpu": CPU, "xpu": "other", "to": "", "to_empty": "", "npu": "other"}
 
 
@@ -91,6 +93,8 @@ class Methods(LibraryCalls):
         graph: bool | None = self.at.grad
         if module.modes and any(e.name == ".requires_grad_" for e in module.modes):
             graph = None if graph else graph
+        if module.root.name.startswith(GRAPHLESS):
+            graph = False
         if not module.weighs:
             return self.tensor_of([*args, *kw.values()], origin="output")
         parents = tuple(flat([*args, *kw.values()]))
@@ -130,8 +134,9 @@ class Methods(LibraryCalls):
                 module.attrs = {**(module.attrs or {}), str(args[0].value): Tensor(module.where(event), "parameter", name != "register_buffer")}
             if name == "add_module" and len(args) == 2 and isinstance(args[0], Const):
                 self.set_attribute(module, str(args[0].value), args[1], event.node)
-            if name == "append" and args and isinstance(args[0], Module):
-                self.own(module, args[0])
+            added = args[-1] if name in ("append", "add_module") and args else None
+            if isinstance(added, Module):
+                self.own(module, added)
             return Unknown()
         if name in ("generate", "predict", "encode", "forward"):
             for loop in self.at.loops:

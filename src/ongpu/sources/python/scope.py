@@ -10,9 +10,11 @@ from ongpu.facts.values import (
     ANY,
     CPU,
     CUDA,
+    MANAGED,
     MAYBE,
     NOWHERE,
     OTHER,
+    SELF,
     Class,
     Const,
     Device,
@@ -29,6 +31,7 @@ from ongpu.facts.values import (
     Tensor,
     Unknown,
     Value,
+    may_be_gpu,
 )
 
 _NOWHERE = ast.Pass(lineno=1, col_offset=0, end_lineno=1, end_col_offset=0)
@@ -227,6 +230,46 @@ class State:
                 self.escape(value.items, event, depth + 1)
             elif isinstance(value, Instance) and depth < 3:
                 self.escape(value.attrs.values(), event, depth + 1)
+
+    def move(self, module: Module, move: Move) -> None:
+        """The module is moved, and whatever it may be."""
+        module.moves = [*(module.moves or ()), move]
+        if module.cls == "part" and module.owner:  # which of its parts, nobody knows
+            module.owner.escapes = [*(module.owner.escapes or ()), move.event]
+        for inner in (*module.either, *((module.wraps,) if module.wraps else ())):
+            self.move(inner, move)
+
+    def own(self, module: Module, part: Module) -> None:
+        """The part belongs to the module from now on, and moves with it."""
+        if part.owner is None and not part.me and part is not module.root:
+            part.owner, part.attached = module, self.order
+
+    def today(self, kept: Tensor) -> Tensor:
+        """A parameter that was kept under a name or in a list lies where its module lies today: module.to() moves it in place."""
+        module = kept.parents[0] if kept.origin == "parameter" and kept.where == CPU and len(kept.parents) == 1 else None
+        where = module.where(self.now()) if isinstance(module, Module) else CPU
+        return kept if where == CPU else Tensor(where, "parameter", kept.graph, kept.scalar, kept.parents, kept.made, True)
+
+    def none_told(self, node: ast.Compare) -> bool | None:
+        """What "name is None" (is not None) gives where the name's value is known, outside loops of the same function; None elsewhere."""
+        if len(self.at.loops) > self.at.frame.loops or len(node.ops) != 1 or not isinstance(node.ops[0], ast.Is | ast.IsNot):
+            return None
+        right = node.comparators[0]
+        if not (isinstance(node.left, ast.Name) and isinstance(right, ast.Constant) and right.value is None):
+            return None
+        held = self.scope.get(node.left.id)
+        if not isinstance(held, Const | Tensor | Module | Items):
+            return None
+        return (isinstance(held, Const) and held.value is None) == isinstance(node.ops[0], ast.Is)
+
+    def mix(self, name: str, node: ast.expr, operands: tuple[Value, ...]) -> None:
+        """Tells where tensors that lie in different places meet. Scalars may: PyTorch lets a dimensionless CPU tensor take part."""
+        parts = [t for t in operands if isinstance(t, Tensor) and not t.scalar]
+        places = {t.where for t in parts}
+        if MAYBE in places and any(g.kind == "cuda" and g.negated for g in self.at.guards):
+            places.discard(MAYBE)  # the branch of a machine without CUDA
+        if len(places) > 1 and CPU in places and any(may_be_gpu(place) or place in (SELF, MANAGED) for place in places):
+            self.event("mix", name, node, args=tuple(parts))
 
     def tensor_of(self, values: Sequence[Value | None], **fields: object) -> Tensor:
         """A tensor that is computed from these values."""

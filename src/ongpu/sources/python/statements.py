@@ -9,6 +9,7 @@ from typing import Any
 
 from ongpu.facts.program import Event, Loop
 from ongpu.facts.values import (
+    CPU,
     NOWHERE,
     Class,
     Const,
@@ -156,6 +157,8 @@ class Statements(Branches):
             self.set_attribute(base, name, value if known is None or not kind else self.join(known, value, kind), target)
             if isinstance(value, Module):
                 self.own(base, value)
+            elif isinstance(base.cls, str) and name.startswith(("weight", "bias")) and not (isinstance(value, Tensor) and value.where == CPU):
+                self.escape((base,), event)  # a layer whose weights are another's: it lies where those do
             elif isinstance(value, Items):
                 for item in value.items:
                     if isinstance(item, Module) and item.owner is None:
@@ -273,6 +276,8 @@ class Statements(Branches):
         given = self.value(node.value) if node.value is not None else Const(None)
         if self.returns:
             self.returns[-1].append(given)
+        if self.at.frame.kind in ("step", "evaluation"):
+            self.event("return", self.at.frame.name, node, value=given)
         return True
 
     def yielded(self, value: Value) -> None:

@@ -19,7 +19,7 @@ WORK_RATE = 3  # and as many times the statements of the file
 
 _FRAMES = {
     "forward": "forward", "__getitem__": "getitem", "__init__": "init", "training_step": "step", "validation_step": "evaluation",
-    "test_step": "evaluation", "predict_step": "evaluation", "__iter__": "worker",
+    "test_step": "evaluation", "predict_step": "evaluation", "__iter__": "worker", "__getitems__": "worker",
 }  # fmt: skip
 _DEFINES = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign, ast.If, ast.Try)
 
@@ -73,7 +73,7 @@ class Walk(Statements):
         for cls in list(self.classes):
             me = self.instances.get(id(cls)) or self._example(cls)
             for method in cls.methods():
-                self._alone(method, _FRAMES.get(method.name, "worker" if cls.kind == "dataset" else "function"), me)
+                self._alone(method, _FRAMES.get(method.name, "function"), me)
         for function in list(self.functions):
             if function.cls is None:
                 self._alone(function, "function")
