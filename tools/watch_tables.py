@@ -45,7 +45,10 @@ HEADS = {
     "metrics": ("Metrics", "指标"),
     "alerts": ("Alerts", "告警"),
     "dcgm": ("Under dcgm-exporter's names", "dcgm-exporter 的指标名"),
-    "dead": ("Only Prometheus can tell of an agent's own silence:", "代理自身的失联只有 Prometheus 能发现："),
+    "dead": (
+        "Only Prometheus tells of an agent's own silence, and of GPUs that are missing for whatever reason:",
+        "只由 Prometheus 告警：代理自身的失联，以及无论何种原因缺少的 GPU：",
+    ),
 }
 COLUMNS = {
     "series": (("Series", "Type", "Labels", "What it says"), ("序列", "类型", "标签", "含义")),

@@ -105,7 +105,7 @@ def ongpu(gpus: int, hertz: float, seconds: float) -> dict[str, float]:
             child = feed.main
             if child is None or message is None or message["k"] != "s":
                 continue
-            pid, at, number = child.popen.pid, message["m"], message["n"]
+            pid, at, number = child.popen.pid, message["c"], message["n"]
             if not measured:
                 if time.monotonic() >= stop:
                     measured, begin, first = True, at, number

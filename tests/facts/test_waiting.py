@@ -32,6 +32,10 @@ EDGES: dict[str, tuple[Case, Case]] = {
         ([gpu(util=[0, 2], idle=400), process(cpu=0.0)], None, "gpu-held-idle"),
         ([gpu(util=[0, 3], idle=400), process(cpu=0.0)], None, "unknown"),
     ),
+    "LEAST": (
+        ([gpu(util=95, seconds=0), process(cpu=1.0)], None, "unknown"),
+        ([gpu(util=95, seconds=1), process(cpu=1.0)], None, "gpu-busy?"),
+    ),
     "SHORT": (
         ([gpu(util=20, seconds=9), process(cpu=1.0)], None, "host-bound?"),
         ([gpu(util=20, seconds=10), process(cpu=1.0)], None, "host-bound"),

@@ -11,6 +11,7 @@ from fronts_run import ongpu
 from parts.webhook import hook
 
 from ongpu.fronts.watch import ACTIONS
+from ongpu.report.layout import width_of
 from ongpu.store import Store
 from ongpu.watch.incidents import Incident
 from ongpu.watch.state import State
@@ -110,6 +111,21 @@ def test_incidents_open_all_and_one(history: Path) -> None:
     assert "$ sudo dmesg   [安全]" in whole.stdout
     assert json.loads(watch(history, "incidents", "--format", "json").stdout)[0]["slug"] == "thermal-throttle"
     assert watch(history, "incidents", "77").returncode == 2
+    assert "  resolved  " in watch(history, "incidents", "1").stdout.splitlines()[0]
+    assert watch(history, "incidents", "2").stdout.startswith("[warning]")
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_what_is_told_of_incidents_fits_the_terminal(history: Path, lang: str) -> None:
+    english = {"title": "GPU 3 is lost " * 9, "why": "Power. " * 30, "fix": "Cables."}
+    long = {"en": english, "zh": {"title": "掉卡" * 50, "why": "供电。" * 60, "fix": "查线。"}}
+    command = "sudo dmesg " + "--one-option " * 9
+    write(history, time.time(), incident(words=long, commands=[{"run": command, "risk": "safe"}]))
+    for action in (["status"], ["incidents"], ["incidents", "1"]):
+        told = watch(history, *action, "--lang", lang).stdout.replace(str(history), "")
+        assert [row for row in told.splitlines() if width_of(row) > 80 and "dmesg" not in row] == []
+        assert ("掉卡" * 50 if lang == "zh" else "GPU3islost" * 9) in "".join(told.split())  # nothing is left out
+    assert command in told
 
 
 def test_silences(history: Path) -> None:
@@ -122,6 +138,9 @@ def test_silences(history: Path) -> None:
         assert (one["slug"], one["gpu_uuid"]) == ("gpu-fell-off-bus", "GPU-abc")
         assert 1700 < one["until"] - time.time() <= 1800
     assert watch(history, "silence", "--end", "1").stdout == ""
+    for number in ("1", "99"):
+        done = watch(history, "silence", "--end", number)
+        assert (done.returncode, done.stderr) == (2, f"ongpu: no silence {number} holds now\n")
 
 
 @pytest.mark.parametrize(
@@ -178,15 +197,46 @@ def test_the_test_message_is_sent(tmp_path: Path) -> None:
 
 def test_install_writes_a_unit_and_uninstall_removes_it(tmp_path: Path) -> None:
     home = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / ".config")}
+    unit = tmp_path / ".config/systemd/user/ongpu-watch.service"
+    shown = ongpu("watch", "install", "--user", "--show", **home)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert not unit.exists()
     done = ongpu("watch", "install", "--user", **home)
     assert done.returncode == 0
-    unit = tmp_path / ".config/systemd/user/ongpu-watch.service"
+    assert unit.read_text() == shown.stdout
+    assert done.stdout.startswith(shown.stdout)
     assert "ExecStart=" in unit.read_text()
     assert "systemctl --user enable --now ongpu-watch.service" in done.stdout
-    assert ongpu("watch", "uninstall", "--user", **home).returncode == 0
+    gone = ongpu("watch", "uninstall", "--user", **home)
+    assert gone.returncode == 0
+    assert "systemctl --user stop ongpu-watch.service" in gone.stdout
+    assert ongpu("watch", "install", "--user", "--store", "/x.db", **home).returncode == 2
     assert not unit.exists()
     again = ongpu("watch", "uninstall", "--user", **home)
     assert (again.returncode, again.stderr.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize(("lang", "words"), [("en", "it could not start"), ("zh", "将无法启动")])
+def test_install_warns_of_what_the_service_could_not_read(tmp_path: Path, lang: str, words: str) -> None:
+    config = tmp_path / "ongpu.toml"
+    config.write_text("")
+    config.chmod(0o600)
+    done = ongpu("watch", "install", "--show", "--config", str(config), "--lang", lang)
+    assert done.returncode == 0
+    told = [line for line in done.stderr.splitlines() if str(config) in line]
+    assert len(told) == 1
+    assert words in told[0]
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_the_agent_refuses_a_file_that_is_no_history(tmp_path: Path, lang: str) -> None:
+    path = tmp_path / "fstab"
+    path.write_text("/dev/sda1 / ext4\n")
+    done = watch(path, "--lang", lang, "--listen", "")
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1)
+    assert ("was left as it is" if lang == "en" else "未做任何改动") in done.stderr
+    assert [one.name for one in tmp_path.iterdir()] == ["fstab"]
+    assert path.read_text() == "/dev/sda1 / ext4\n"
 
 
 def test_a_token_is_made_once_and_kept_for_its_owner(tmp_path: Path) -> None:
@@ -211,13 +261,30 @@ def test_the_names_of_dcgm_exporter_are_an_option(tmp_path: Path) -> None:
     for named in (False, True):
         agent = Agent(Options(demo=True, store=tmp_path / f"{named}.db", listen="127.0.0.1:0", dcgm_names=named, quiet=True))
         try:
-            agent.serve()
-            assert agent.page is not None
-            agent.page.put(agent.state, agent._said())
-            assert (b"DCGM_FI" in agent.page.text()) is False  # no GPU yet
+            agent.endpoint.open(agent.config, agent.host, 0.0)
+            page = agent.endpoint.page
+            assert page is not None
+            agent.endpoint.put(agent.state, agent._said())
+            assert (b"DCGM_FI" in page.text()) is False  # no GPU yet
             while not any(gpu.row for gpu in agent.state.gpus.values()):
                 agent.step()
-            agent.page.put(agent.state, agent._said())
-            assert (b"DCGM_FI_DEV_GPU_UTIL" in agent.page.text()) is named
+            agent.endpoint.put(agent.state, agent._said())
+            assert (b"DCGM_FI_DEV_GPU_UTIL" in page.text()) is named
         finally:
             agent.close()
+
+
+@pytest.mark.parametrize("condition", ["lost", "denied", "unknown", None])
+def test_status_is_not_well_before_the_incident_has_held(history: Path, condition: str | None) -> None:
+    state = State(up=True)
+    if condition:
+        state.gpu(0).condition = condition
+    with Store(history) as store:
+        store.put_now(f'{{"written": {time.time()}, "host": "node7", ' + state.as_json()[1:])
+    assert watch(history, "status").returncode == 3
+
+
+def test_status_is_not_well_with_fewer_gpus_than_there_should_be(history: Path, tmp_path: Path) -> None:
+    path = tmp_path / "watch.toml"
+    path.write_text("[sample]\ngpus = 2\n")
+    assert watch(history, "status", "--config", str(path)).returncode == 3

@@ -55,7 +55,7 @@ def change(path: Path, sql: str) -> None:
 
 class TestOpening:
     def test_a_new_file_is_not_for_everybody_and_knows_its_version(self, path: Path) -> None:
-        with Store(path.parent / "new" / "folder" / path.name) as store:
+        with Store(path.parent / "new" / "folder" / path.name, own=True) as store:
             assert store.path.stat().st_mode & 0o007 == 0
             assert Path(f"{store.path}-wal").stat().st_mode & 0o007 == 0
             assert store._rows("PRAGMA user_version") == [(VERSION,)]
@@ -86,8 +86,8 @@ class TestOpening:
     def test_a_database_of_another_program_is_refused_and_left_alone(self, path: Path) -> None:
         change(path, "CREATE TABLE mine (x); INSERT INTO mine VALUES (1)")
         before = path.read_bytes()
-        assert refused(path).kind == "foreign"
-        assert refused(path, readonly=True).kind == "foreign"
+        for how in ({}, {"readonly": True}, {"alone": False}):
+            assert refused(path, **how).kind == "refused"
         assert path.read_bytes() == before
 
     @pytest.mark.parametrize(
@@ -95,20 +95,22 @@ class TestOpening:
     )
     def test_a_damaged_file_is_refused_and_left_alone(self, path: Path, text: bytes) -> None:
         path.write_bytes(text)
-        assert refused(path).kind == "corrupt"
-        assert refused(path, readonly=True).kind == "corrupt"
+        assert refused(path).kind == "refused"
+        assert refused(path, readonly=True).kind == ("refused" if any(text) else "corrupt")
         assert path.read_bytes() == text
+        assert os.listdir(path.parent) == [path.name]  # not even a lock beside it
 
     def test_a_folder_or_a_place_without_permission(self, path: Path) -> None:
         path.mkdir()
-        assert refused(path).kind in ("denied", "io")
-        assert refused(path / "x" / "\0" if False else Path("/proc/nothing/watch.db")).kind in ("denied", "io")
+        assert refused(path).kind == "refused"
+        assert refused(Path("/proc/watch.db")).kind in ("denied", "io")
 
     @pytest.mark.parametrize("kind", ["corrupt", "newer", "foreign"])
-    def test_the_agent_puts_it_aside_and_begins_anew(self, path: Path, kind: str) -> None:
+    def test_the_agent_puts_its_own_aside_and_begins_anew(self, path: Path, kind: str) -> None:
         filled(path)
+        whole = path.read_bytes()
         if kind == "corrupt":
-            path.write_bytes(b"x" * 4096)
+            path.write_bytes(whole[:100] + b"\xa5" * (len(whole) - 100))
         else:
             change(path, f"PRAGMA {'user_version' if kind == 'newer' else 'application_id'}=77")
         before = path.read_bytes()
@@ -119,7 +121,7 @@ class TestOpening:
             assert aside is not None
             assert aside.read_bytes() == before
             assert store.add_sample(T, TICK)
-        path.write_bytes(b"y" * 4096)
+        path.write_bytes(whole[:100] + b"\x5a" * 4096)
         store, error, second = Store.of_agent(path)
         store.close()
         assert second is not None

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -246,6 +247,20 @@ def test_a_part_that_fails_stops_no_other_and_is_told_once(tmp_path: Path, monke
     assert agent.parts.errors["window"] > 3
     assert err.count("window: RuntimeError: no more") == 1
     assert "ecc-uncorrectable" in out
+
+
+def test_what_the_notifier_could_not_send_is_counted_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from ongpu.fronts.cli import run
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    urls = f'[notify]\nurls = ["json://127.0.0.1:{port}/"]\nleast = "info"\ngroup_wait = 0\n'
+    agent, _, err = demo(tmp_path, 7, 90, config=urls)
+    assert agent.parts.errors["notify"] >= 1
+    assert "notify.urls, number 1" in err
+    run(["watch", "status", "--store", str(tmp_path / "w.db"), "--lang", "en"])
+    assert "problem    notify.urls, number 1" in capsys.readouterr().out
 
 
 def test_a_feed_that_fails_is_begun_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

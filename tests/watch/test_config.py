@@ -51,9 +51,11 @@ def test_a_file_at_the_default_place_is_read(tmp_path: Path) -> None:
         ({"web": {"listen": "0.0.0.0:80"}}, "web.listen: 0.0.0.0 can be reached from elsewhere: make a token"),
         ({"web": {"tls_cert": "/c"}}, "web.tls_cert: tls_cert and tls_key belong together"),
         ({"alerts": {"Thermal Throttle": {}}}, "alerts.Thermal Throttle: is no slug"),
+        ({"alerts": {"thermal-throtle": {"off": True}}}, "alerts.thermal-throtle: is no slug; did you mean thermal-throttle?"),
         ({"alerts": {"thermal-throttle": {"holds": 1}}}, "alerts.thermal-throttle.holds: unknown; did you mean hold?"),
         ({"alerts": {"thermal-throttle": {"hold": -1}}}, "alerts.thermal-throttle.hold: -1 is outside"),
         ({"silence": {}}, "silence: is to be a list of tables: [[silence]]"),
+        ({"silence": [{"slug": "thermal-throtle"}]}, "silence[0].slug: is no slug; did you mean thermal-throttle?"),
         ({"silence": [{"why": "x"}]}, "silence[0]: name a slug, a gpu, or both"),
         ({"silence": [{"gpu": 3, "until": "tomorrow"}]}, "silence[0].until: is to be a date"),
     ],
@@ -187,4 +189,11 @@ def test_where_the_history_is() -> None:
     if os.geteuid() == 0:
         assert store_path(told, {}) == Path("/var/lib/ongpu/watch.db")
         assert config.default_path({}) == Path("/etc/ongpu/watch.toml")
+    assert config.default_path({"XDG_CONFIG_HOME": "/c"}) == Path("/c/ongpu/watch.toml")
     assert store_path(parse({"history": {"path": "/h.db"}}, None), {"STATE_DIRECTORY": "/s"}) == Path("/h.db")
+
+
+def test_the_service_reads_the_machines_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 61234)  # DynamicUser
+    assert config.default_path({"STATE_DIRECTORY": "/var/lib/ongpu"}) == Path("/etc/ongpu/watch.toml")
+    assert config.default_path({}) != Path("/etc/ongpu/watch.toml")

@@ -134,3 +134,14 @@ def test_the_simulated_fleet_shows_one_pattern() -> None:
 
     report = diagnose([fleet_demo.fleet(lambda slug: slug)], "demo")
     assert [(f.slug, f.variant) for f in report.findings[:1]] == [("same-fault-on-many-nodes", "cable")]
+
+
+def test_what_did_not_answer_is_named_however_many_are_at_fault_and_is_no_zero() -> None:
+    from ongpu.engine import diagnose
+    from ongpu.watch import fleet_demo
+
+    told = as_fleet.text(diagnose([fleet_demo.fleet(lambda slug: slug)], "demo"), "en", False, width=80, colour=False)
+    assert "gpu058  ?     ?     ?      ?           no answer" in told
+    assert "12 more nodes with faults" in told
+    none = judged([{"name": "quiet", "answered": False, "problem": "timed out after 10 s"}])
+    assert as_fleet.text(none, "en", False, width=80, colour=False).startswith("0 of 1 nodes answered, ? GPUs\n")

@@ -286,13 +286,15 @@ class TestHistory:
 
     def test_damage_is_said_and_the_old_file_named(self, tmp_path: Path, state: State) -> None:
         path = tmp_path / "watch.db"
-        path.write_bytes(b"damaged" * 1000)
+        Store(path).close()
+        damaged = path.read_bytes()[:100] + b"damaged" * 1000
+        path.write_bytes(damaged)
         store, said = opened(path)
         [(english, chinese)] = said
         aside = next(tmp_path.glob("watch.db.bad-*"))
         assert english.endswith(f"a new one is begun, the old one is kept as {aside}")
         assert str(aside) in chinese
-        assert aside.read_bytes() == b"damaged" * 1000
+        assert aside.read_bytes() == damaged
         with store:
             history = History(store)
             run(history, state, range(3000))

@@ -8,7 +8,7 @@ import pytest
 
 from ongpu.facts.sample import COLUMNS
 from ongpu.hosts.sampling.demo import messages
-from ongpu.model import Severity
+from ongpu.model import Evidence, Severity
 from ongpu.watch import evidence
 from ongpu.watch.alerts import ALERTS
 from ongpu.watch.incidents import Answers
@@ -17,6 +17,7 @@ from ongpu.watch.state import State
 
 T = 1_764_500_000.0
 Message = dict[str, Any]
+INSIDE = Evidence("machine-state", '{"name": "container", "value": "docker", "from": "/.dockerenv"}', "this machine")
 
 
 class Node:
@@ -283,6 +284,48 @@ def test_fewer_gpus_than_the_configuration_says(expected: int | None, told: bool
         assert str(expected) in node.answers.found["gpu-not-on-bus", ""].diagnosis().words["en"]["title"]
     else:
         assert ("gpu-not-on-bus", "") in node.answers.clear
+
+
+@pytest.mark.parametrize("shown", [0, 1, 4])
+def test_in_a_container_too_the_operators_own_count_holds(shown: int) -> None:
+    node = Node(shown)
+    node.judge.machine = lambda: [INSIDE]
+    node.sample(EVERY)
+    assert ("gpu-not-on-bus", "") not in node.slugs()
+    node.judge.expected = 8
+    node.sample(EVERY)
+    assert {slug for slug, _ in node.slugs()} & {"gpu-not-on-bus", "no-nvidia-gpu"}
+
+
+def test_a_count_in_prose_says_nothing_inside_a_container() -> None:
+    node = Node(4)
+    prose = Evidence("pasted", "this machine has 8 GPUs; the driver shows only 4 GPUs", "notes.txt", readers=("gpu-counts",))
+    node.judge.machine = lambda: [prose]
+    node.sample(EVERY)
+    assert "gpu-not-on-bus" in {slug for slug, _ in node.slugs()}
+    node.judge.machine = lambda: [prose, INSIDE]
+    node.sample(EVERY)
+    assert "gpu-not-on-bus" not in {slug for slug, _ in node.slugs()}
+
+
+def test_one_call_that_fails_beside_others_that_answer_is_no_lost_gpu() -> None:
+    node = Node()
+    node.rows[1] = node.row(power=None)
+    node.tell({"k": "why", "t": node.now, "i": 1, "codes": {"power": 999}})
+    node.sample(EVERY)
+    assert node.state.gpus[1].why == {"power": 999}
+    assert "gpu-fell-off-bus" not in {slug for slug, _ in node.slugs()}
+
+
+def test_no_xid_is_claimed_where_none_was_seen() -> None:
+    node = Node()
+    node.rows[3] = 15
+    node.sample()
+    seen = node.answers.found["gpu-fell-off-bus", "GPU-3"]
+    assert seen.variant == "lost"
+    assert not [text["title"] for text in seen.diagnosis().words.values() if "Xid" in text["title"]]
+    node.log("NVRM: Xid (PCI:0000:1d:00): 79, pid=1, name=python, GPU has fallen off the bus.")
+    assert "(Xid 79)" in node.answers.found["gpu-fell-off-bus", "GPU-3"].diagnosis().words["en"]["title"]
 
 
 def test_a_gpu_that_the_driver_stopped_counting_is_told_once() -> None:

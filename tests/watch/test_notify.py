@@ -142,13 +142,16 @@ def test_what_is_not_taken_is_tried_again_and_outlives_the_agent(desk: Desk, ser
     desk.idle()
     assert len(server.came) == 1  # not yet due again
     assert "notify.urls, number 1" in desk.notifier.said[0][0]
+    assert (desk.notifier.failures, len(desk.notifier.problems)) == (1, 1)
     desk.store.close()
 
     server.status = 200
     again = Desk(tmp_path, f"json://127.0.0.1:{server.port}/hook")
     again.now = desk.now + FIRST
+    again.notifier.problems = dict.fromkeys(again.notifier.targets, ("old", "旧"))
     again.until(lambda: len(server.came) == 2)
     again.idle()
+    assert (again.notifier.failures, again.notifier.problems) == (0, {})
     assert again.store.notices() == []
     again.store.close()
 

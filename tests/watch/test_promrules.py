@@ -97,6 +97,7 @@ def test_promtool_accepts_the_rules_and_they_pass_their_tests(tmp_path: Path) ->
         ("ecc-uncorrectable", 'slug="ecc-uncorrectable"', 'slug="ecc-corrected"'),
         ("gsp-timeout", " unless ", " and "),
         ("gpus-unreachable", "ongpu_up == 0", "ongpu_up == 1"),
+        ("gpus-missing", "ongpu_gpus_expected > on", "ongpu_gpus_expected >= on"),
     ],
 )
 def test_the_unit_tests_fail_on_rules_that_are_wrong(slug: str, right: str, wrong: str, tmp_path: Path) -> None:

@@ -46,3 +46,22 @@ def test_an_interpreter_in_a_home_is_not_hidden_from_it(monkeypatch: pytest.Monk
     assert "ProtectHome=read-only" in service.unit(False)
     monkeypatch.setattr("sys.executable", "/opt/venv/bin/python")
     assert "ProtectHome=yes" in service.unit(False)
+
+
+def test_what_others_may_not_use_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shut: dict[str, int] = {}
+    monkeypatch.setattr(service, "_others", lambda path, bit: not shut.get(str(path), 0) & bit)
+    assert service.out_of_reach("/opt/venv/bin/python") == ""
+    assert service.out_of_reach("/tmp/venv/bin/python") == "/tmp"
+    shut["/home/ada"] = 0o001
+    assert service.out_of_reach("/home/ada/venv/bin/python") == "/home/ada"
+    shut["/etc/ongpu.toml"] = 0o004
+    assert service.out_of_reach("/etc/ongpu.toml") == "/etc/ongpu.toml"
+
+
+def test_the_bits_for_others_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "ongpu.toml"
+    path.write_text("")
+    for mode, readable in ((0o640, False), (0o644, True)):
+        path.chmod(mode)
+        assert service._others(path, 0o004) is readable

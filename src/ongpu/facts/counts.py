@@ -4,6 +4,8 @@
 from ongpu.lazy import dataclass
 from ongpu.model import Fact
 
+CONFIGURED = "[sample] gpus"  # the origin of a count that the operator set in the agent's configuration
+
 
 @dataclass(frozen=True, kw_only=True)
 class GpuCount(Fact):
@@ -11,4 +13,5 @@ class GpuCount(Fact):
 
     told: int | None = None
     seen: int | None = None
+    configured: bool | None = None  # `told` is what the operator set: [sample] gpus
     clusters: bool | None = None  # `seen` is a Kubernetes node's nvidia.com/gpu

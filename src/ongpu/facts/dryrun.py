@@ -85,7 +85,12 @@ class DryRun(Fact):
     def own_error(self) -> Failure | None:
         """The error that ended the script, where it is its own: no device, CUDA or memory, and nothing that we caused."""
         ended = self.outcome == "error" and self.error is not None and self.error.kind == "script"
-        return self.error if ended and not self._reads_back else None
+        return self.error if ended and not self._reads_back and not self._in_spawned else None
+
+    @property
+    def _in_spawned(self) -> bool:
+        """Whether it came in a process that mp.spawn started: a real one, without the pretended GPU, so it says nothing of the script."""
+        return self.error is not None and self.error.type.endswith(("ProcessRaisedException", "ProcessExitedException"))
 
     @property
     def _reads_back(self) -> bool:
@@ -122,7 +127,7 @@ class DryRun(Fact):
             return f"the script wants arguments: {error.short}"
         if error and self._reads_back:
             return f"the script reads back what it saved, of which the dry run kept no data: {error.short}"
-        if error and self.own_error:
+        if error and (self.own_error or self._in_spawned):
             return f"it stops with {error.type}: {error.short}".strip(": ")
         if self.outcome == "timeout" and not self.ran:
             return f"{self.steps or 'no'} step ended within the time limit ({self.seconds:.0f} s)"

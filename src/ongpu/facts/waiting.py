@@ -17,6 +17,7 @@ PARTLY = 50.0  # no complaint without a cause that is seen: evaluation, checkpoi
 LOW = 60.0  # below it a full processor thread is the likely cause: at least 40 % of that thread's time cannot be waiting for the GPU
 STILL = 1.0  # a desktop or a monitor makes as much
 # Time
+LEAST = 0.05  # seconds: one look alone says nothing, but that nobody is there; two (`ongpu top --once`) say what is possible
 SHORT, LONG = 10.0, 20.0  # seconds: below SHORT nothing is more than possible; from LONG on a cause may be certain
 FEW, MANY = 3, 6  # looks at the processes (one in 5 s): the same
 HELD, HELD_LONG, HELD_SURE = 60.0, 300.0, 1800.0  # seconds without work: a pause at an epoch's end or a download; a break; nobody is there
@@ -92,6 +93,8 @@ def _gpu(trend: Trend, gpu: GpuTrend) -> Waiting:
     programs = trend.on(gpu)
     if use is None:
         return _answer(trend, gpu, None, "unknown", "mig" if gpu.identity.get("mig") else "untold")
+    if gpu.seconds < LEAST and (programs or use > STILL):
+        return _answer(trend, gpu, None, "unknown", "short")
     if use >= BUSY:
         first = programs[0] if programs else None
         told = gpu.power_share is not None and gpu.median("mem_util") is not None  # else it may be spinning
@@ -130,7 +133,7 @@ def _answer(
     use, power, limit = gpu.mean("util"), gpu.median("power"), gpu.number("power_limit")
     memory, total = gpu.series("mem_used").last, gpu.number("mem_total")
     told: dict[str, object] = {
-        "gpu": gpu.index, "card": gpu.name or "?", "use": _whole(use), "seconds": _whole(gpu.seconds),
+        "gpu": gpu.index, "card": gpu.name or "?", "use": _whole(use), "seconds": _whole(gpu.seconds) if gpu.seconds >= 1 else "<1",
         "power": _whole(power and power / 1000), "limit": _whole(limit and limit / 1000),
         "memory": _gib(memory), "total": _gib(total), "program": process.name if process else "?",
         "user": (process and process.user) or "?", "pid": process.pid if process else "?", "job": (process and process.job) or "?",

@@ -22,6 +22,9 @@ COMMANDS = {
     "top": ("every GPU, the processes on it, and why it is not busy", "查看每块 GPU、其上的进程，以及它为什么不忙"),
     "watch": ("keep an eye on this machine's GPUs: history, incidents, metrics", "持续监视本机 GPU：历史、事件、指标"),
     "fleet": ("the GPUs of many machines, over ssh or by Prometheus", "查看多台机器的 GPU（通过 ssh 或 Prometheus）"),
+    "run": ("run a command on free, healthy GPUs; say what it used, or why it died", "在空闲且健康的 GPU 上运行命令；报告用量，失败时给出原因"),
+    "gate": ("may a job be placed on this machine's GPUs: for schedulers", "本机 GPU 能否放置作业：供调度系统使用"),
+    "queue": ("replay a trace of jobs under several policies, and compare", "用多种策略重放作业记录并比较结果"),
     "rules": ("list everything that can be found; show one rule", "列出能发现的所有问题；查看一条规则"),
     "completion": ("print a completion script for the shell", "输出 shell 补全脚本"),
 }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ongpu.engine import diagnose
 from ongpu.fronts.answer import EXIT, add_options, coloured, columns, complain, language, say
-from ongpu.model import Evidence
+from ongpu.model import Evidence, Verdict
 
 if TYPE_CHECKING:
     from ongpu.watch.fleet import Wanted
@@ -100,7 +100,8 @@ def _prometheus(options: argparse.Namespace, lang: str) -> Evidence | int:
         found = fleet.from_prometheus(options.prometheus, options.timeout, _title(lang), token, expected)
         return _expecting(found, options.expect)
     except Refused as error:
-        return complain(f"{options.prometheus}: {error}", f"{options.prometheus}：{error}")
+        complain(f"{options.prometheus}: {error}", f"{options.prometheus}：{error}")
+        return EXIT[Verdict.UNKNOWN]
     except ValueError:
         told = "not an http:// or https:// address"
         return complain(f"--prometheus {options.prometheus}: {told}", f"--prometheus {options.prometheus}：不是 http:// 或 https:// 地址")

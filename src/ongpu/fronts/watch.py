@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ongpu.fronts.answer import add_format, add_language, complain, language, say
+from ongpu.fronts.answer import add_format, add_language, columns, complain, language, say
 
 if TYPE_CHECKING:
     from ongpu.watch.config import Config
@@ -82,6 +82,11 @@ def _rules_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _install_arguments(parser: argparse.ArgumentParser) -> None:
+    _uninstall_arguments(parser)
+    parser.add_argument("--show", action="store_true", help=say("only print the unit, write nothing", "只输出服务单元，不写入"))
+
+
+def _uninstall_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--user", action="store_true", help=say("for this user only, not for the whole machine", "只为当前用户安装，而非整机"))
 
 
@@ -100,7 +105,7 @@ def _token_arguments(parser: argparse.ArgumentParser) -> None:
 
 _ARGUMENTS: Mapping[str, Callable[[argparse.ArgumentParser], None]] = {
     "status": _status_arguments, "incidents": _incident_arguments, "silence": _silence_arguments, "rules": _rules_arguments,
-    "install": _install_arguments, "uninstall": _install_arguments, "web": _web_arguments, "token": _token_arguments,
+    "install": _install_arguments, "uninstall": _uninstall_arguments, "web": _web_arguments, "token": _token_arguments,
 }  # fmt: skip
 
 
@@ -177,7 +182,7 @@ def _path(options: argparse.Namespace, config: "Config") -> Path:
 
 def _status(options: argparse.Namespace, config: "Config") -> int:
     from ongpu.store import Store
-    from ongpu.watch.messages import line
+    from ongpu.watch.messages import line, wrapped
 
     lang, path = _lang(options), _path(options, config)
     with Store(path, readonly=True) as store:
@@ -186,7 +191,10 @@ def _status(options: argparse.Namespace, config: "Config") -> int:
     age = None if "written" not in now else max(time.time() - now["written"], 0.0)
     silent = age is None or age > FRESH
     bad = [one for one in incidents if one.get("label") in ("critical", "warning")]
-    code = UNKNOWN if silent else FOUND if bad else CLEAR if now.get("up") else UNKNOWN
+    seen = [gpu.get("condition") for gpu in now.get("gpus", ())]
+    # before an incident has held long enough to be one, a GPU that is silent, or missing, is no reason to say that all is well
+    well = bool(now.get("up")) and set(seen) == {"ok"} and len(seen) >= (config.get("sample", "gpus") or 0)
+    code = UNKNOWN if silent else FOUND if bad else CLEAR if well else UNKNOWN
     if options.format == "json":
         gpus = [{name: gpu.get(name) for name in ("index", "uuid", "name", "condition")} for gpu in now.get("gpus", ())]
         told = {"history": str(path), "age": age, "silent": silent, "up": now.get("up"), "reason": now.get("reason"), "gpus": gpus}
@@ -204,14 +212,16 @@ def _status(options: argparse.Namespace, config: "Config") -> int:
         print(say(f"GPUs       {counts}", f"GPU   {counts}"))
     else:
         print(say(f"GPUs       not reached: {now.get('reason')}", f"GPU   无法访问：{now.get('reason')}"))
+    for problem in now.get("problems", ())[:9]:  # of the agent's own: a port that is taken, a service that took no message
+        print(say(f"problem    {problem['en']}", f"问题  {problem['zh']}"))
     for incident in incidents:
-        print(line("opened", incident, lang))
+        print(wrapped(line("opened", incident, lang), columns(), str(incident["slug"])))
     return code
 
 
 def _incidents(options: argparse.Namespace, config: "Config") -> int:
     from ongpu.store import Store
-    from ongpu.watch.messages import line, message
+    from ongpu.watch.messages import line, message, wrapped
 
     lang = _lang(options)
     with Store(_path(options, config), readonly=True) as store:
@@ -223,12 +233,15 @@ def _incidents(options: argparse.Namespace, config: "Config") -> int:
     if options.format == "json":
         print(json.dumps(listed, ensure_ascii=False, indent=1))
     elif options.number is not None:
+        if listed[0]["closed"] is not None:  # else it would read as if it were still so
+            print(wrapped(line("closed", listed[0], lang), columns(), str(listed[0]["slug"])), end="\n\n")
         told = message("opened", listed, "ongpu", lang)
-        print(f"{told['title']}\n\n{told['body']}")
+        print(wrapped(f"{told['title']}\n\n{told['body']}", columns()))
     elif not listed:
         print(say("nothing is wrong that the agent knows of", "监控未发现故障"))
     for one in listed if options.format == "text" and options.number is None else ():
-        print(f"{one['id']:>5}  {line('opened' if one['closed'] is None else 'closed', one, lang)}")
+        row = f"{one['id']:>5}  {line('opened' if one['closed'] is None else 'closed', one, lang)}"
+        print(wrapped(row, columns(), str(one["slug"])))
     return FOUND if any(one["closed"] is None for one in listed) else CLEAR
 
 
@@ -239,6 +252,8 @@ def _silence(options: argparse.Namespace, config: "Config") -> int:
     now = time.time()
     with Store(_path(options, config), alone=False) as store:
         if options.end is not None:
+            if options.end not in [one["id"] for one in store.silences(now)]:
+                return complain(f"no silence {options.end} holds now", f"没有编号为 {options.end} 的有效静默")
             store.end_silence(options.end, now)
         elif options.what:
             span = duration(options.span)
@@ -326,8 +341,19 @@ def _web(options: argparse.Namespace, config: "Config") -> int:
 def _install(options: argparse.Namespace, config: "Config") -> int:
     from ongpu.watch import service
 
+    if options.demo or options.store:
+        told = "a service keeps its history where history.path in --config says", "服务的历史位置由 --config 中的 history.path 决定"
+        return complain(f"install: not with --demo or --store; {told[0]}", f"install：不能与 --demo、--store 同用；{told[1]}")
     path = service.place(options.user)
-    text = service.unit(options.user, str(config.path) if options.config and config.path else None)
+    named = str(config.path) if options.config and config.path else None
+    text = service.unit(options.user, named)
+    print(text, end="" if options.show else "\n")
+    for needed in () if options.user else (sys.executable, *((named,) if named else ())):
+        if barred := service.out_of_reach(needed):
+            warned = f"the service runs as a user of its own, which may not use {barred}: it could not start. Others must be able to read"
+            complain(f"{warned} {needed}: move it, or use --user", f"该服务以独立用户运行，无权使用 {barred}，将无法启动。{needed} 须对其他用户可读：请移到别处，或用 --user")
+    if options.show:
+        return CLEAR
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, "utf-8")
     _next(say(f"written: {path}", f"已写入：{path}"), service.next_steps(options.user, True))

@@ -75,7 +75,8 @@ def evidence(answer: str, folder: str) -> list[Evidence]:
     errors = [error for one in (found, *(found.get("ranks") or ())) if isinstance(error := one.get("error"), dict)]
     # errors of the dry run itself are no evidence about the script
     told = [error for error in errors if error.get("traceback") and error.get("kind") not in ("internal", "unsupported", "arguments")]
-    traces = [str(error["traceback"]) for error in told]
+    # Processes that mp.spawn starts are real ones: they have no pretended GPU, and what they die of here says nothing of the script.
+    traces = [str(error["traceback"]) for error in told if "ProcessRaisedException" not in str(error["traceback"])]
     if traces:
         items.append(Evidence("pasted", traces[0].replace(folder + os.sep, ""), "traceback"))
     return [*items, *_met(found, folder)]

@@ -58,17 +58,18 @@ def text(report: Report, lang: str, everything: bool, *, width: int, colour: boo
     fleet = fleet_of(report)
     usual = fleet.usual
     want = sum(n for node in fleet.nodes if (n := node.expected if node.expected is not None else usual) is not None)
-    present = sum(node.present or 0 for node in fleet.nodes)
+    present = sum(node.present or 0 for node in fleet.nodes) if any(node.present is not None for node in fleet.nodes) else "?"
     expected = _say("want", lang, want=want) if want else ""
     head = _say("sum", lang, answered=len(fleet.answered), nodes=len(fleet.nodes), present=present, want=expected)
     ordered = worst_first(fleet)
     faulty = [node for node in ordered if _faulty(node, usual)]
-    listed = ordered if everything else faulty[:MOST]
+    silent = [node for node in faulty[MOST:] if not node.answered][:MOST]  # what is not known is not to be left out
+    listed = ordered if everything else faulty[:MOST] + silent
     lines = [head, "", as_text.render(report, lang, everything, width=width, colour=colour, links=False), ""]
     if listed:
         lines += [*_table(listed, usual, lang, width, colour)]
-    if not everything and len(faulty) > MOST:
-        lines.append(_say("more", lang, count=len(faulty) - MOST))
+    if not everything and len(faulty) > len(listed):
+        lines.append(_say("more", lang, count=len(faulty) - len(listed)))
     if not everything and len(ordered) > len(faulty):
         lines.append(_say("healthy", lang, count=len(ordered) - len(faulty)))
     idle = sorted((node for node in fleet.nodes if node.idle_hours), key=lambda node: -(node.idle_hours or 0))

@@ -2,6 +2,7 @@
 
 import re
 
+from ongpu.lazy import lazy
 from ongpu.model import Certainty, Layer, Risk, Severity
 
 _WORDS = {
@@ -40,7 +41,7 @@ _WORDS = {
 _BECAUSE = (
     ("nothing in it was recognised", "没有认出任何内容"), ("what the exception means", "这个异常的含义"), ("not found", "不存在"),
     ("whether it runs and fits", "能否运行、能否放下"), ("the dry run ended without an answer", "试运行没有给出答案就结束了"),
-    ("denied", "没有权限"), ("timed out after", "超时："), ("no Python interpreter was found on PATH", "PATH 中找不到 Python 解释器"),
+    ("denied", "没有权限"), ("no answer", "没有应答"), ("timed out after", "超时："), ("no Python interpreter was found on PATH", "PATH 中找不到 Python 解释器"),
     ("only PyTorch objects are looked at; this one is: ", "只检查 PyTorch 对象；这个属于："),
     ("whether this process sees a GPU; the model is on the CPU", "本进程能否看到 GPU；模型在 CPU 上"),
     ("whether the model will reach a GPU: it is on the CPU, and this process sees no GPU", "模型会不会到 GPU 上：它在 CPU，而本进程看不到 GPU"),
@@ -48,7 +49,10 @@ _BECAUSE = (
     ("not a Python file", "不是 Python 文件"), ("a notebook without code", "没有可跟踪代码的 notebook"), ("Permission denied", "没有权限"),
     ("nested too deeply to follow", "嵌套太深，无法跟踪"), ("not Python source: ", "不是 Python 源代码："),
     ("not Python 3: invalid syntax", "不是 Python 3：语法错误"), ("not Python 3: ", "不是 Python 3："),
+    ("its ongpu gave no answer that can be read", "其 ongpu 的应答无法读取"), ("Prometheus cannot scrape it", "Prometheus 抓取不到它"),
 )  # fmt: skip
+_SILENT = lazy(r"whether (\d{1,9}) of (\d{1,9}) nodes are healthy, for they did not answer: ")  # rules/system/node_at_fault.py
+_SAID = lazy(r" \(([^()]{1,300})\)")  # what a node, or ssh, said in place of an answer
 _LAYERS = {
     Layer.HARDWARE: ("hardware", "硬件"), Layer.DRIVER: ("driver", "驱动"), Layer.LIBRARIES: ("libraries", "CUDA 库"),
     Layer.FRAMEWORK: ("framework", "框架"), Layer.ENVIRONMENT: ("environment", "环境变量"), Layer.CONTAINER: ("container", "容器"),
@@ -106,6 +110,9 @@ def because(text: str, lang: str) -> str:
         return text
     if (before := re.match(r"line (\d{1,9}): ", text)) is not None:
         return f"第 {before[1]} 行：{because(text[before.end() :], lang)}"
+    if (silent := _SILENT.match(text)) is not None:
+        told = _SAID.sub(lambda said: f"（{because(said[1], lang)}）", text[silent.end() :])
+        return f"{silent[2]} 个节点中的 {silent[1]} 个是否正常，因为它们没有应答：{told.replace('）, ', '）、').replace('、...', ' 等')}"
     for english, chinese in _BECAUSE:
         if text.startswith(english):
             return chinese + text[len(english) :]

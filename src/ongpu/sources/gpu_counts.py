@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from ongpu.facts.counts import GpuCount
+from ongpu.facts.counts import CONFIGURED, GpuCount
 from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Source
 
@@ -42,6 +42,7 @@ def read(evidence: Evidence) -> Iterable[Fact]:
     refs = [evidence.ref_at(match.start(), "told") for _, match in told[:1]] + [evidence.ref_at(match.start(), "seen") for _, match in seen[:1]]
     yield GpuCount(
         told=max((n for n, _ in told), default=None), seen=min((n for n, _ in seen), default=None),
+        configured=True if evidence.origin == CONFIGURED else None,
         clusters=True if any(m["k8s"] for _, m in seen) else None, refs=tuple(dict.fromkeys(refs)),
     )
 

@@ -21,6 +21,7 @@ COMPUTE_MODES = {0: "Default", 1: "Exclusive_Thread", 2: "Prohibited", 3: "Exclu
 FABRIC_STATES = {1: "not started", 2: "in progress", 3: "completed"}  # nvmlGpuFabricState_t; 0: this card has none
 # nvmlDeviceGpuRecoveryAction_t, as `nvidia-smi -q` prints it
 RECOVERY = {0: "None", 1: "Reset", 2: "Reboot", 3: "Drain P2P", 4: "Drain and Reset", 5: "Recover IMEX Domain", 6: "Bus Reset", 7: "Reboot"}
+ANSWERS = ("temperature", "power", "utilization", "memory", "clock_sm")  # what every card tells that answers at all
 DRIVER_MODELS = {0: "WDDM", 1: "TCC", 2: "MCDM"}
 
 
@@ -109,7 +110,13 @@ def _gpu_error(item: Mapping[str, Any]) -> str | None:
     if isinstance(item.get("error"), str):
         return str(item["error"])
     errors = [str(v["error"]) for v in item.values() if isinstance(v, dict) and "error" in v]
-    return next((e for e in errors if any(words in e for words in ("is lost", "requires reset", "Unknown Error"))), None)
+    # One call's Unknown Error, beside others that answer, is that call's: of a card that is gone none is answered.
+    signs = ("is lost", "requires reset") if any(_answered(item.get(name)) for name in ANSWERS) else ("is lost", "requires reset", "Unknown Error")
+    return next((e for e in errors if any(words in e for words in signs)), None)
+
+
+def _answered(value: Any) -> bool:
+    return value is not None and not (isinstance(value, dict) and "error" in value)
 
 
 def _ref(item: Mapping[str, Any]) -> Ref:

@@ -16,9 +16,10 @@ class Store(Samples, Charts, Work, Incidents):
     Store(path)                   the agent: makes the file where there is none, brings an older one up to date, keeps others out
     Store(path, readonly=True)    a reader: web, top, fleet; never changes the file
     Store(path, alone=False)      a writer beside the agent, for silences and acknowledgements only
-    Store.of_agent(path)          like the first; a file that cannot be used is renamed (kept beside) and a new one begun
+    Store.of_agent(path)          like the first; a file of ours that cannot be used is renamed (kept beside) and a new one begun
 
-    Raises StoreError where the file cannot be opened: missing, corrupt, newer, busy, denied, foreign. Its `en` and `zh` are one line.
+    Raises StoreError where the file cannot be opened: missing, corrupt, newer, busy, denied, foreign, refused. Another's file is never
+    touched (refused). Its `en` and `zh` are one line.
 
     Once it is open, writing never raises for the disk's sake (reading raises StoreError, and so do acknowledgements and silences). Where
     a write fails, `problem` is a StoreError until it succeeds. Samples meanwhile wait (the last 10,000, one a GPU and tick; `lost` counts

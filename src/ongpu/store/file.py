@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from ongpu.store.refusals import KINDS, UNUSABLE, StoreError, lock, refusal, set_aside
+from ongpu.store.refusals import KINDS, UNUSABLE, StoreError, lock, may_set_aside, refusal, set_aside, standing
 from ongpu.store.schema import APPLICATION, VERSION, missing
 
 MAX_PENDING = 10_000  # statements that wait for room on the disk
@@ -32,8 +32,11 @@ class Keep:
 class File:
     """One connection to the file, used by one thread at a time."""
 
-    def __init__(self, path: Path | str, readonly: bool = False, alone: bool = True, keep: Keep | None = None, wait: bool = False) -> None:
+    def __init__(
+        self, path: Path | str, readonly: bool = False, alone: bool = True, keep: Keep | None = None, wait: bool = False, own: bool = False
+    ) -> None:
         self.path, self.readonly, self.alone = Path(path).absolute(), readonly, alone and not readonly
+        self.own = own and self.alone  # the path is our own default place, not one that a person named
         self.keep = keep or Keep()
         self._problems: dict[str, StoreError] = {}  # what could not be written at the last try, and why
         self.renewed = 0  # times that a file was begun or found anew while in use: what is still so is to be told to it again
@@ -42,6 +45,7 @@ class File:
         self._turn = threading.RLock()
         self._held: int | None = None
         self._first_id = 1
+        self._inode: tuple[int, int] | None = None  # of the file that is open
         try:
             self._begin()
         except StoreError as error:
@@ -60,19 +64,22 @@ class File:
         return "file" in self._problems
 
     @classmethod
-    def of_agent(cls, path: Path | str, keep: Keep | None = None) -> tuple[Self, StoreError | None, Path | None]:
-        """The agent's store, and where a file stood in the way: why, and the name under which it is kept now.
+    def of_agent(cls, path: Path | str, keep: Keep | None = None, own: bool = False) -> tuple[Self, StoreError | None, Path | None]:
+        """The agent's store, and where a file of ours stood in the way: why, and the name under which it is kept now.
 
-        On a full disk the store begins without a file (`waits`). Raises StoreError where no file can be made at all (denied, busy).
+        own: the path is our default place: its folder is made, and a file too damaged to tell whose it is counts as ours.
+        On a full disk the store begins without a file (`waits`). Raises StoreError where no file can be made at all (denied, busy), or
+        where the file is another's (refused): that one is not touched.
         """
         try:
-            store = cls(path, keep=keep, wait=True)
+            store = cls(path, keep=keep, wait=True, own=own)
             return store, store.problem, None
         except StoreError as error:
-            if error.kind not in UNUSABLE:
+            whole = Path(path).absolute()
+            if error.kind not in UNUSABLE or not may_set_aside(whole, own):
                 raise
-            aside = set_aside(Path(path).absolute())
-            return cls(path, keep=keep, wait=True), error, aside
+            aside = set_aside(whole)
+            return cls(path, keep=keep, wait=True, own=own), error, aside
 
     def renew(self) -> Path | None:
         """Opens the file anew where it was damaged or removed while in use, or could not be made before; what waits is kept.
@@ -84,13 +91,13 @@ class File:
             with contextlib.suppress(sqlite3.Error):
                 self._db.close()
             try:
-                if damaged and os.path.lexists(self.path):
+                if damaged and os.path.lexists(self.path) and (self._same() or may_set_aside(self.path, self.own)):
                     aside = set_aside(self.path)
                 self._problems = {}
                 try:
                     self._begin()
                 except StoreError as error:
-                    if error.kind not in UNUSABLE:
+                    if error.kind not in UNUSABLE or not may_set_aside(self.path, self.own):
                         raise
                     aside = set_aside(self.path)
                     self._begin()
@@ -146,6 +153,9 @@ class File:
     def _begin(self) -> None:
         """Opens the file; holds nothing where that fails."""
         try:
+            self._look()
+            if self.own:
+                self.path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
             if self.alone and self._held is None:
                 self._held = lock(self.path)
             self._db = self._connection()
@@ -163,9 +173,15 @@ class File:
                 raise refusal(error, self.path) from error
             raise
 
+    def _look(self) -> None:
+        """Refuses another's file before anything is made beside it and before SQLite, which may write, opens it."""
+        what = standing(self.path)
+        if what == "other" or (not self.own and (what == "database" or (what == "blank" and self.alone))):
+            raise StoreError("refused", self.path)
+        self._ours = what == "ours" or self.own
+
     def _connection(self) -> sqlite3.Connection:
         if not self.readonly and self.alone:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
             # 0640: it names users and their commands. SQLite gives its other files the same mode.
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o640))
         elif not self.path.exists():
@@ -196,7 +212,7 @@ class File:
         (application,) = db.execute("PRAGMA application_id").fetchone()
         (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if tables and application != APPLICATION:
-            raise StoreError("foreign", self.path)
+            raise StoreError("foreign" if self._ours else "refused", self.path)
         if version > VERSION:
             raise StoreError("newer", self.path, str(version))
         if version < VERSION and not self.alone:
@@ -311,15 +327,19 @@ class File:
         """Whether the file that is open is the one that the path names; where not, `problem` says so (see `renew`)."""
         if self.waits:
             return False
-        try:
-            status = os.stat(self.path)
-            # A file that was opened as one that stands still is no longer such once somebody has begun to write.
-            same = (status.st_dev, status.st_ino) == self._inode and not (self._still and os.path.exists(f"{self.path}-wal"))
-        except OSError:
-            same = False
+        # A file that was opened as one that stands still is no longer such once somebody has begun to write.
+        same = self._same() and not (self._still and os.path.exists(f"{self.path}-wal"))
         if not same:
             self._problems["file"] = StoreError("removed", self.path)
         return same
+
+    def _same(self) -> bool:
+        """Whether the path still names the file that was opened."""
+        try:
+            status = os.stat(self.path)
+        except OSError:
+            return False
+        return (status.st_dev, status.st_ino) == self._inode
 
 
 def _connected(place: str) -> sqlite3.Connection:

@@ -3,13 +3,22 @@
 import contextlib
 import errno
 import os
+import stat
 import time
 from pathlib import Path
+from typing import Literal
+
+from ongpu.store.schema import APPLICATION
 
 _WORDS = {
     "missing": ("{path}: no history here yet; `ongpu watch` makes it", "{path}：这里还没有历史记录；运行 `ongpu watch` 后会生成"),
     "corrupt": ("{path}: the history is damaged ({detail})", "{path}：历史文件已损坏（{detail}）"),
     "foreign": ("{path}: this is not a history of ongpu", "{path}：这不是 ongpu 的历史文件"),
+    "refused": (
+        "{path}: this is not a history of ongpu; it was left as it is, name another file",
+        "{path}：这不是 ongpu 的历史文件；未做任何改动，请换一个文件名",
+    ),
+    "folder": ("{path}: there is no folder {detail}; make it first", "{path}：文件夹 {detail} 不存在；请先创建"),
     "newer": (
         "{path}: a newer ongpu wrote this history (format {detail}); update ongpu",
         "{path}：该历史由更新版本的 ongpu 写入（格式 {detail}）；请升级 ongpu",
@@ -31,7 +40,11 @@ KINDS = {
 }  # fmt: skip
 
 
-UNUSABLE = ("corrupt", "newer", "foreign")  # a file that an agent puts aside
+UNUSABLE = ("corrupt", "newer", "foreign")  # a file that an agent puts aside, where it is ours (`may_set_aside`)
+MAGIC = b"SQLite format 3\0"  # https://www.sqlite.org/fileformat.html, 1.3: the first 16 bytes
+LOOKED_AT = 256 << 10  # bytes in which the names of our tables are looked for
+_TABLES = (b"CREATE TABLE tick (n INTEGER PRIMARY KEY, t", b"CREATE TABLE gpu (id INTEGER PRIMARY KEY, uuid")
+Standing = Literal["empty", "ours", "database", "blank", "other"]
 PARTS = ("", "-wal", "-shm")  # the files that are one database
 
 
@@ -42,6 +55,42 @@ class StoreError(Exception):
         self.kind, self.path, self.detail = kind, path, detail
         self.en, self.zh = (words.format(path=path, detail=detail) for words in _WORDS[kind])
         super().__init__(self.en)
+
+
+def standing(path: Path) -> Standing:
+    """What stands at the path, by its bytes alone: nothing is opened for writing, and SQLite, which may write, not at all.
+
+    empty: no file, no bytes or no tables; ours: of an ongpu, sound or not; database: another's, or too damaged to tell; blank: zeros, or
+    the first bytes of a database; other: anything else. Raises OSError where it cannot be read.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return "empty"
+    if not stat.S_ISREG(mode):
+        return "other"
+    with path.open("rb") as file:
+        head = file.read(LOOKED_AT)
+    if not head:
+        return "empty"
+    if not any(head) or (len(head) < 100 and MAGIC.startswith(head[:16])):
+        return "blank"
+    if not head.startswith(MAGIC):
+        return "other"
+    application = int.from_bytes(head[68:72], "big")
+    if application == APPLICATION or any(table in head for table in _TABLES):
+        return "ours"
+    # Of a young history all may still be in the log; the file is then one leaf page (13) of sqlite_master with no cells.
+    return "empty" if not application and head[100:101] == b"\x0d" and not any(head[103:105]) else "database"
+
+
+def may_set_aside(path: Path, own: bool) -> bool:
+    """Whether a file of no use may be renamed: one that is ours; at our own default place (own) also one too damaged to tell."""
+    try:
+        what = standing(path)
+    except OSError:
+        return False
+    return what == "ours" or (own and what != "other")
 
 
 def set_aside(path: Path) -> Path:
@@ -57,6 +106,8 @@ def set_aside(path: Path) -> Path:
 
 def refusal(error: OSError, path: Path) -> StoreError:
     """What the operating system would not do, as a StoreError."""
+    if isinstance(error, FileNotFoundError) and not path.parent.is_dir():
+        return StoreError("folder", path, str(path.parent))
     kind = "denied" if isinstance(error, PermissionError) else "full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "io"
     return StoreError(kind, path, error.strerror or str(error))
 
@@ -66,7 +117,6 @@ def lock(path: Path) -> int:
     import fcntl
 
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         held = os.open(f"{path}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o640)
     except OSError as error:
         raise refusal(error, path) from error
@@ -79,6 +129,8 @@ def lock(path: Path) -> int:
     except OSError:
         return held  # a file system without locks: better no lock than no history
     with contextlib.suppress(OSError):
+        if os.pread(held, 64, 0).strip(b"0123456789"):
+            return held  # another program's file of that name
         os.ftruncate(held, 0)
         os.pwrite(held, str(os.getpid()).encode(), 0)
     return held

@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -22,6 +21,7 @@ from ongpu.store import Keep
 from ongpu.watch import config as configuration
 from ongpu.watch.alerts import Alert, alert, changed
 from ongpu.watch.config import Config, ConfigError
+from ongpu.watch.endpoint import Endpoint
 from ongpu.watch.events import Events
 from ongpu.watch.evidence import place_of
 from ongpu.watch.history import History, opened
@@ -66,23 +66,22 @@ class Agent:
         self.host = host_name(self.config)
         path = options.store or configuration.store_path(self.config)
         self.path = path.with_name("demo.db") if options.demo and options.store is None else path
-        self.path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-        self.store, said = opened(self.path, _keep(self.config))
+        own = options.store is None and not self.config.get("history", "path")
+        self.store, said = opened(self.path, _keep(self.config), own)
         for line in said:
             self.parts.say(*line)
         self.state, self.window = State(interval=self.config.get("sample", "interval")), Window()
         self.history = History(self.store, self.config.get("sample", "interval"))
         self.machine: Sequence[Evidence] = ()
         self._asked = float("-inf")
-        self.judge = Judge(lambda: self.machine, lambda _, gpu: self.window.evidence({gpu.index}))
+        self.judge = Judge(self._about, lambda _, gpu: self.window.evidence({gpu.index}))
         self.judge.expected = self.config.get("sample", "gpus")
         self.events = Events()
         self.incidents, self._renewed = self._continued(), self.store.renewed
         self.notifier = Notifier(self.config, self.store, self.host)
         self.answers = Answers({}, frozenset())
         self.findings: list[dict[str, Any]] = []
-        self.server: Any = None
-        self.page: Any = None
+        self.endpoint = Endpoint(options.listen, options.dcgm_names, self.parts.say)
         self.stopping = self.reloading = False
         self._now = float("-inf")
         self._crashed: set[str] = set()
@@ -114,38 +113,13 @@ class Agent:
             row = changed(row, {slug: {"hold": min(row.hold, DEMO_HOLD), "clear": min(row.clear, DEMO_CLEAR)}})
         return row
 
-    def serve(self) -> None:
-        """Opens /metrics, where that is wanted and can be."""
-        listen = self.options.listen if self.options.listen is not None else self.config.get("metrics", "listen")
-        if not listen:
-            return
-        if find_spec("prometheus_client") is None:
-            self.parts.say("no /metrics: pip install 'ongpu[watch]'", "未开 /metrics：pip install 'ongpu[watch]'")
-            return
-        from ongpu.watch.scrape import Page, Server
-
-        host, port = configuration.address(listen)
-        token = self.config.get("metrics", "token_file")
-        secret = Path(token).read_text("utf-8").strip() if token else None
-        names = self.host if self.options.dcgm_names or self.config.get("metrics", "dcgm_names") else None
-        self.page = Page(self.config.get("metrics", "processes"), names)
-        try:
-            self.server = Server(self.page, host, port, secret).start()
-        except OSError as error:
-            self.page = None
-            self.parts.say(f"no /metrics at {listen}: {error.strerror}", f"/metrics 无法使用 {listen}：{error.strerror}")
-            return
-        if not configuration.is_loopback(host) and not secret:
-            english = f"/metrics at {listen} can be read by whoever reaches it; metrics.token_file asks for a token"
-            self.parts.say(english, f"能访问 {listen} 的人都可读取 /metrics；如需令牌请设 metrics.token_file")
-
     def run(self) -> int:
         """Until a signal ends it; the exit code."""
         _on(signal.SIGTERM, self.stop)
         _on(signal.SIGINT, self.stop)
         _on(getattr(signal, "SIGHUP", None), self._hup)
         with self.parts.guard("metrics"):
-            self.serve()
+            self.endpoint.open(self.config, self.host, time.monotonic())
         self._greet()
         while not self.stopping:
             self.step()
@@ -180,10 +154,8 @@ class Agent:
             self.state.interval = new.get("sample", "interval")
             self.feed = self._feed()
         if old.values["metrics"] != new.values["metrics"]:
-            if self.server:
-                self.server.close()
-            self.server = self.page = None
-            self.serve()
+            self.endpoint.close()
+            self.endpoint.open(new, self.host, time.monotonic())
         if old.values["history"] != new.values["history"]:
             self.parts.say("[history] takes effect at the next start", "[history] 的改动在下次启动时生效")
         self._forget([place_of(gpu) for gpu in self.state.gpus.values() if gpu.condition == GONE], time.time())
@@ -199,8 +171,7 @@ class Agent:
                 time.sleep(0.05)
                 self.notifier.step(time.time(), time.monotonic(), [], False)
         with self.parts.guard("metrics"):
-            if self.server:
-                self.server.close()
+            self.endpoint.close()
         with self.parts.guard("store"):
             self.history.close()
 
@@ -242,9 +213,12 @@ class Agent:
             self.notifier.repeat(self.incidents.open, now)
             self.notifier.step(now, clock, [one.id for one in self.incidents.open], well)
             self._say(self.notifier.said)
+            self.parts.count("notify", self.notifier.failures)
+            self.notifier.failures = 0
         with self.parts.guard("metrics"):
-            if self.page and (changes or clock - self._now >= NOW_EVERY):
-                self.page.put(self.state, self._said())
+            self.endpoint.step(clock)
+            if self.endpoint.page and (changes or clock - self._now >= NOW_EVERY):
+                self.endpoint.put(self.state, self._said())
         with self.parts.guard("now"):
             if clock - self._now >= NOW_EVERY:
                 self._now = clock
@@ -266,6 +240,10 @@ class Agent:
         for line in lines:
             self.parts.say(*line)
         lines.clear()
+
+    def _about(self) -> Sequence[Evidence]:
+        """What the machine tells of itself. Of its bus only where no GPU was ever seen: of those that were, NVML tells."""
+        return [item for item in self.machine if item.kind != "pci-bus" or not self.state.gpus]
 
     def _ask(self, changes: Sequence[str], clock: float) -> None:
         """Asks the machine about itself, in a thread: at the start, when the driver came or went, and every ten minutes."""
@@ -339,7 +317,7 @@ class Agent:
     # -- what is told
 
     def _greet(self) -> None:
-        address = f"http://{self.server.server_address[0]}:{self.server.port}/metrics" if self.server else "-"
+        address = self.endpoint.address
         demo = (" (a simulated node)", "（模拟节点）") if self.options.demo else ("", "")
         self.parts.say(f"started{demo[0]}; history {self.path}; metrics {address}", f"已启动{demo[1]}；历史 {self.path}；指标 {address}")
 
@@ -361,7 +339,11 @@ class Agent:
 
     def _present(self, now: float) -> str:
         """The state as JSON, with what readers of the store want besides."""
-        more = {"written": now, "host": self.host, "findings": self.findings, "part_errors": self.parts.errors, "demo": self.options.demo}
+        problems = [*([self.endpoint.problem] if self.endpoint.problem else []), *self.notifier.problems.values()]
+        more = {
+            "written": now, "host": self.host, "findings": self.findings, "part_errors": self.parts.errors, "demo": self.options.demo,
+            "problems": [{"en": english, "zh": chinese} for english, chinese in problems],
+        }  # fmt: skip
         return json.dumps(more, ensure_ascii=False)[:-1] + ", " + self.state.as_json()[1:]
 
 

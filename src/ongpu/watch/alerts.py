@@ -132,7 +132,8 @@ ALERTS: Mapping[str, Alert] = {row.slug: row for row in _ROWS}
 # Live rules that are never told: over time they give notes only (whoever uses a GPU, uses it), and a user's own job sees the fault.
 NEVER = ("gpu-busy-other-process",)
 
-# What no rule can tell, since who would tell it is silent: for Prometheus only. `ongpu watch status` and the heartbeat tell it without.
+# What no rule can tell, since who would tell it is silent, or since it is none's alone: for Prometheus only. `ongpu watch status` and
+# the heartbeat tell it without.
 DEAD_MAN: Mapping[str, Alert] = {
     row.slug: row
     for row in (
@@ -146,6 +147,13 @@ DEAD_MAN: Mapping[str, Alert] = {
         ),
         # The reason stands in a label of ongpu_up: driver not loaded, mismatch, hung.
         Alert("gpus-unreachable", 15, 0, "critical", "the agent cannot reach the GPUs", "监控代理无法访问 GPU", promql="ongpu_up == 0"),
+        # Whatever became of them: off the bus, lost, hung, or never handed to this container. Without `[sample] gpus` nobody said how many
+        # there should be. The second term is 0 where no GPU has a series.
+        Alert(
+            "gpus-missing", 60, 60, "critical", "fewer GPUs are well than there should be", "正常的 GPU 少于应有数量",
+            promql='ongpu_gpus_expected > on (job, instance) (sum by (job, instance) (ongpu_gpu_state{state="ok"})'
+            " or on (job, instance) 0 * ongpu_gpus_expected)",
+        ),
     )
 }  # fmt: skip
 

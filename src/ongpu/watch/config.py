@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -136,8 +137,9 @@ class Config:
 
 
 def default_path(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where the configuration is looked for: /etc/ongpu/watch.toml for root, else in the user's folder."""
-    if os.name == "posix" and os.geteuid() == 0 and not environ.get("XDG_CONFIG_HOME"):
+    """Where the configuration is looked for: /etc/ongpu/watch.toml for root and the machine's service, else in the user's folder."""
+    ours = bool(environ.get("STATE_DIRECTORY"))  # the service runs as a user of its own, without a folder
+    if os.name == "posix" and (os.geteuid() == 0 or ours) and not environ.get("XDG_CONFIG_HOME"):
         return Path("/etc/ongpu/watch.toml")
     return Path(environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser()) / "ongpu" / "watch.toml"
 
@@ -202,10 +204,15 @@ def _table(place: object, name: str, value: Any) -> Mapping[str, Any]:
     return value
 
 
-def _unknown(place: object, key: str, names: list[str]) -> ConfigError:
+def _near(word: str, words: list[str]) -> list[str]:
+    """The one that was probably meant; none where nothing is like it."""
     import difflib
 
-    near = difflib.get_close_matches(key.rpartition(".")[2], names, 1)
+    return difflib.get_close_matches(word, words, 1)
+
+
+def _unknown(place: object, key: str, names: list[str]) -> ConfigError:
+    near = _near(key.rpartition(".")[2], names)
     told = f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}"
     zh = f"是不是 {near[0]}？" if near else f"可用的有：{'、'.join(names)}"
     return ConfigError(place, key, f"unknown; {told}", f"没有这一项；{zh}")
@@ -285,12 +292,30 @@ def _web_is_guarded(place: object, web: Mapping[str, Any]) -> None:
         raise ConfigError(place, "web.tls_cert", "tls_cert and tls_key belong together", "tls_cert 与 tls_key 须同时设置")
 
 
+@cache
+def _slugs() -> list[str]:
+    """Those of the rules, and those that the agent itself may tell."""
+    from ongpu.index import names
+    from ongpu.watch.alerts import ALERTS
+
+    return sorted({*ALERTS, *(name.rsplit(".")[-1].replace("_", "-") for name in names("ongpu.rules"))})
+
+
+def _known(place: object, name: str, slug: str) -> None:
+    """Refuses a misspelt slug: it would silently do nothing."""
+    if slug not in _slugs():
+        near = _near(slug, _slugs())
+        told = (f"did you mean {near[0]}?", f"是不是 {near[0]}？") if near else ("`ongpu rules` lists them", "`ongpu rules` 可列出")
+        raise ConfigError(place, name, f"is no slug; {told[0]}", f"不是规则名；{told[1]}")
+
+
 def _alerts(place: object, data: Mapping[str, Any]) -> tuple[dict[str, dict[str, float]], frozenset[str]]:
     alerts: dict[str, dict[str, float]] = {}
     off = set()
     for slug, given in data.items():
         if not _SLUG.fullmatch(slug):
             raise ConfigError(place, f"alerts.{slug[:60]}", "is no slug; `ongpu rules` lists them", "不是规则名；`ongpu rules` 可列出")
+        _known(place, f"alerts.{slug}", slug)
         for name, value in _table(place, f"alerts.{slug}", given).items():
             if name not in ALERT:
                 raise _unknown(place, f"alerts.{slug}.{name}", list(ALERT))
@@ -315,6 +340,8 @@ def _silences(place: object, data: Any) -> tuple[Silence, ...]:
         slug, gpu, why = (str(given.get(name, "")) for name in ("slug", "gpu", "why"))
         if not slug and not gpu:
             raise ConfigError(place, where, "name a slug, a gpu, or both", "请写明 slug、gpu 或两者")
+        if slug:
+            _known(place, f"{where}.slug", slug)
         found.append(Silence(slug, gpu, _until(place, f"{where}.until", given.get("until")), why))
     return tuple(found)
 

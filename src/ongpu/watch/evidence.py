@@ -8,6 +8,7 @@ import json
 from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
+from ongpu.facts.counts import CONFIGURED
 from ongpu.facts.sample import PLACE
 from ongpu.hosts.nvml import ORIGIN, said_by_smi
 from ongpu.model import Evidence
@@ -159,7 +160,7 @@ def counted(state: State, expected: int | None) -> list[Evidence]:
     if expected is None or state.count is None or state.count >= expected:
         return []
     text = f"configuration: this machine has {expected} GPUs; the driver shows only {state.count} GPUs"
-    return [Evidence("pasted", text, "[sample] gpus", readers=("gpu-counts",))]
+    return [Evidence("pasted", text, CONFIGURED, readers=("gpu-counts",))]
 
 
 def kernel(lines: list[str]) -> Evidence:

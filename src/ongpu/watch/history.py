@@ -21,9 +21,12 @@ _UTIL, _POWER, _ENERGY = PLACE["util"], PLACE["power"], PLACE["energy"]
 Line = tuple[str, str]  # English, Chinese
 
 
-def opened(path: Path | str, keep: Keep | None = None) -> tuple[Store, list[Line]]:
-    """The agent's store, and what is to be said about it. Raises StoreError where no file can be made (denied, busy, full)."""
-    store, error, aside = Store.of_agent(path, keep)
+def opened(path: Path | str, keep: Keep | None = None, own: bool = False) -> tuple[Store, list[Line]]:
+    """The agent's store, and what is to be said about it; own: the path is our default place, not one that a person named.
+
+    Raises StoreError where no file can be made (denied, busy, full), or another's file stands there (refused).
+    """
+    store, error, aside = Store.of_agent(path, keep, own)
     if error is None:
         return store, []
     return store, [_without(error) if store.waits else _set_aside(error, aside)]

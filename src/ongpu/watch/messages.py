@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from ongpu.model import Severity
+from ongpu.report.layout import width_of, wrap
 from ongpu.watch.alerts import alert
 
 What = Literal["opened", "worse", "repeat", "closed"]
@@ -52,7 +53,25 @@ def line(what: str, incident: Body, lang: str) -> str:
     at = incident["closed"] if what == "closed" else incident["opened"]
     state = _say("closed" if what == "closed" else incident["label"], lang)
     where = f"{_place(incident)}  " if _place(incident) else ""
-    return f"{_time(at)[:19]}  {state:9} {where}{incident['slug']}: {_title(incident, lang)}"
+    pad = " " * (9 - width_of(state))
+    return f"{_time(at)[:19]}  {state}{pad} {where}{incident['slug']}: {_title(incident, lang)}"
+
+
+def wrapped(text: str, width: int, since: str = "") -> str:
+    """The text in lines of at most `width` columns; what is indented (commands, quotes) stays whole, to be copied.
+
+    since: the word before which nothing is broken: the columns of a list; the lines after the first are then indented.
+    """
+    lines: list[str] = []
+    for row in text.split("\n"):
+        if width_of(row) <= width or (row.startswith("  ") and not since):
+            lines.append(row)
+            continue
+        fixed, hang = row[: max(row.find(since), 0)], "         " if since else ""
+        taken = width_of(fixed)
+        first, *rest = wrap("x" * taken + row[len(fixed) :], width - len(hang))
+        lines += [fixed + first[taken:], *(hang + one for one in rest)]
+    return "\n".join(lines)
 
 
 def _place(incident: Body) -> str:

@@ -55,7 +55,8 @@ class Notifier:
     def __init__(self, config: Config, store: Store, host: str) -> None:
         self.store, self.host = store, host
         self.said: list[Line] = []  # what is to be said to the operator
-        self.sent = 0
+        self.sent = self.failures = 0  # failures: sendings that were not taken, heartbeats too, until somebody asks
+        self.problems: dict[str, Line] = {}  # target, "" for the heartbeat -> why its last sending was not taken
         self._busy: set[str] = set()
         self._done: SimpleQueue[_Done] = SimpleQueue()
         self._due = self._looked = 0.0  # seconds since the epoch: when the outbox is to be looked at, and was last
@@ -72,6 +73,7 @@ class Notifier:
         """Another configuration."""
         self.config = config
         self.targets = {target.key: target for target in map(Target, config.get("notify", "urls"))}
+        self.problems = {key: why for key, why in self.problems.items() if key in self.targets}
         self._beat_problem: str | None = None
         if self.targets and find_spec("apprise") is None:
             self.said.append((MISSING, "未安装 apprise：pip install 'ongpu[watch]'"))
@@ -231,6 +233,10 @@ class Notifier:
                 number = list(self.targets).index(done.target) + 1 if done.target in self.targets else 0
                 english, chinese = f"notify.urls, number {number}: {failed}", f"notify.urls 第 {number} 项：{failed}"
                 self.said.append((f"{english}; tried again later", f"{chinese}；稍后重试"))
+                self.failures += 1
+                self.problems[done.target] = (english, chinese)
+            else:
+                self.problems.pop(done.target, None)
 
     def _heartbeat(self, clock: float, well: bool) -> None:
         url = self.config.get("notify", "heartbeat")
@@ -240,8 +246,12 @@ class Notifier:
             pass
         else:
             self._beating = False
-            if why and why != self._beat_problem:
-                self.said.append((f"notify.heartbeat: {why}", f"notify.heartbeat：{why}"))
+            self.problems.pop("", None)
+            if why:
+                self.failures += 1
+                told = self.problems[""] = (f"notify.heartbeat: {why}", f"notify.heartbeat：{why}")
+                if why != self._beat_problem:
+                    self.said.append(told)
             self._beat_problem = why
         if not url or not well or self._beating or clock - self._beat < self.config.get("notify", "every"):
             return

@@ -29,6 +29,11 @@ class Parts:
         except Exception as error:
             self.failed(part, error)
 
+    def count(self, part: str, errors: int) -> None:
+        """Errors of a part that it tells itself."""
+        if errors:
+            self.errors[part] = self.errors.get(part, 0) + errors
+
     def failed(self, part: str, error: Exception) -> None:
         """Counts it, and tells it once a minute."""
         count = self.errors[part] = self.errors.get(part, 0) + 1

@@ -150,6 +150,7 @@ def _expanded(annotations: Mapping[str, str], labels: Mapping[str, str], series:
 _TEMP, _LIMIT = (_name(f"ongpu_gpu_temperature{part}_celsius", CARD) for part in ("", "_limit"))
 _UP, _SAMPLED = _name("up", MACHINE), _name("ongpu_last_sample_timestamp_seconds", MACHINE)
 _REACHED = _name("ongpu_up", MACHINE)
+_EXPECTED, _WELL = _name("ongpu_gpus_expected", MACHINE), _name("ongpu_gpu_state", CARD | {"state": "ok"})
 _DOWN = _name("ongpu_down_info", MACHINE | {"reason": "Driver Not Loaded", "code": "9"})
 # Expressions of their own kind: (series with the fault, series without, labels of the alert). Test time begins at 0.
 _SPECIAL: dict[str, tuple[dict[str, str], dict[str, str], dict[str, str]]] = {
@@ -157,6 +158,7 @@ _SPECIAL: dict[str, tuple[dict[str, str], dict[str, str], dict[str, str]]] = {
     "agent-silent": ({_UP: "0xN"}, {_UP: "1xN"}, MACHINE),
     "agent-absent": ({}, {_UP: "1xN"}, {"job": JOB}),
     "agent-stale": ({_SAMPLED: "-60xN"}, {_SAMPLED: f"0+{STEP}xN"}, MACHINE),
+    "gpus-missing": ({_EXPECTED: "8xN", _WELL: "1xN"}, {_EXPECTED: "1xN", _WELL: "1xN"}, MACHINE),
     "gpus-unreachable": ({_REACHED: "0xN", _DOWN: "1xN"}, {_REACHED: "1xN"}, MACHINE),
 }
 

@@ -100,15 +100,40 @@ def _in_a_home(path: str) -> bool:
     return path.startswith(("/home/", "/root/", "/run/user/"))
 
 
+def out_of_reach(path: str) -> str:
+    """The first folder or file on the way to it that a user of the service's own could not use; "" where there is none.
+
+    /tmp and /var/tmp count: PrivateTmp shows the service empty ones.
+    """
+    whole = Path(os.path.abspath(path))
+    for hidden in (Path("/tmp"), Path("/var/tmp")):
+        if whole.is_relative_to(hidden):
+            return str(hidden)
+    for way in (whole, whole.resolve()):  # links: a virtual environment's python is one
+        for folder in reversed(way.parents):
+            if not _others(folder, 0o001):
+                return str(folder)
+    return "" if _others(whole, 0o004) else str(whole)
+
+
+def _others(path: Path, bit: int) -> bool:
+    """Whether those who are neither its owner nor of its group may; True where it cannot be told."""
+    try:
+        return bool(path.stat().st_mode & bit)
+    except OSError:
+        return True
+
+
 def place(user: bool) -> Path:
     """Where the unit's file lies."""
     return (USER.expanduser() if user else SYSTEM) / NAME
 
 
 def next_steps(user: bool, there: bool) -> list[str]:
-    """The commands that bring the unit into force (there: it was written), or take it out of force (before it is removed)."""
+    """The commands that bring the unit into force (there: it was written), or take it out of force (it was removed)."""
     control = "systemctl --user" if user else "sudo systemctl"
     if there:
         steps = [f"{control} daemon-reload", f"{control} enable --now {NAME}", f"{control} status {NAME}"]
         return [*steps, "sudo loginctl enable-linger $USER"] if user else steps
-    return [f"{control} disable --now {NAME}", f"{control} daemon-reload"]
+    # apart: of a unit whose file is gone, `disable --now` may stop nothing
+    return [f"{control} stop {NAME}", f"{control} disable {NAME}", f"{control} daemon-reload"]

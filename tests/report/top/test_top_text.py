@@ -82,7 +82,7 @@ def test_a_driver_that_went_leaves_no_verdict_of_before() -> None:
 
 def test_no_driver_says_why() -> None:
     view = View(up=False, reason="Driver Not Loaded", code=9)
-    assert as_text.render(view) == "no GPU\nNVML does not answer: driver not loaded\n`ongpu` (the doctor) says what to do about it"
+    assert as_text.render(view) == "GPUs: not known\nNVML does not answer: driver not loaded\n`ongpu` (the doctor) says what to do about it"
     told = json.loads(as_json.render(view))
     assert (told["up"], told["reason"], told["gpus"]) == (False, "Driver Not Loaded", [])
 

@@ -1,5 +1,5 @@
 import pytest
-from asking import slugs
+from asking import explain, slugs
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,16 @@ def test_is_it(text: str) -> None:
 )
 def test_is_not_it(text: str) -> None:
     assert "device-permission-denied" not in slugs(text)
+
+
+def test_a_user_of_whom_no_name_is_known_is_no_variable_of_a_shell() -> None:
+    (found, *_) = explain("NVRM: could not open device file /dev/nvidia0 (Permission denied)").findings
+    assert found.text("en").title.startswith("This user may not open /dev/nvidia")
+    assert found.text("zh").title.startswith("此用户没有权限打开 /dev/nvidia")
+    (found, *_) = explain(
+        "crw-rw---- 1 root vglusers 195, 0 Jan  3 10:00 /dev/nvidia0\n"
+        "crw-rw---- 1 root vglusers 195, 255 Jan  3 10:00 /dev/nvidiactl\n"
+        "uid=1000(ann) gid=1000(ann) groups=1000(ann),27(sudo)"
+    ).findings
+    assert found.text("en").title.startswith("ann may not open /dev/nvidia")
+    assert found.text("zh").title.startswith("ann 没有权限打开 /dev/nvidia")

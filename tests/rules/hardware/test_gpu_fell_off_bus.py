@@ -1,5 +1,5 @@
 import pytest
-from asking import slugs
+from asking import explain, slugs
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,19 @@ def test_found(text: str) -> None:
 )
 def test_neighbours_are_not_it(text: str) -> None:
     assert "gpu-fell-off-bus" not in slugs(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "variant", "xid"),
+    [
+        ("NVRM: Xid (PCI:0000:03:00): 79, GPU has fallen off the bus.", "", True),
+        ("pcieport 0000:00:01.0: AER: Corrected error received\nNVRM: Xid (PCI:0000:03:00): 79, GPU has fallen off the bus.", "link", True),
+        ("Unable to determine the device handle for GPU 0000:03:00.0: GPU is lost.  Reboot the system to recover this GPU", "lost", False),
+        ("WARN: NVML: can't get GPU #0, error code 15", "lost", False),
+        ("08:00.0 VGA compatible controller [0300]: NVIDIA Corporation Device [10de:2684] (rev ff)", "lost", False),
+    ],
+)
+def test_an_xid_is_told_only_where_it_was_seen(text: str, variant: str, xid: bool) -> None:
+    first = explain(text).findings[0]
+    assert (first.slug, first.variant) == ("gpu-fell-off-bus", variant)
+    assert [("Xid 79" in first.text(lang).title) for lang in ("en", "zh")] == [xid, xid]

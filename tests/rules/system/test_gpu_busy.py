@@ -15,7 +15,7 @@ SLUG = "gpu-busy"
         ([gpu(util=100)], None, ""),
         ([gpu(util=100), unseen()], None, ""),
         ([gpu(util=[100, 100, 100, 30]), process(workers=[worker(1.0)] * 4)], None, ""),
-        ([gpu(util=99, seconds=0)], None, "?"),
+        ([gpu(util=99, seconds=1)], None, "?"),
         ([gpu(util=60), process(cpu=0.5)], None, "/partly?"),
         ([gpu(util=20), process(cpu=0.3, command="vllm serve m")], None, "/requests?"),
     ],

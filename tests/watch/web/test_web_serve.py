@@ -4,6 +4,8 @@ import os
 import socket
 import ssl
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,3 +71,14 @@ def test_the_token_command_prints_and_keeps_it(tmp_path: Path) -> None:
         assert told.stdout.strip() == path.read_text().strip()
         assert str(path) in told.stderr
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_demonstration_leaves_nothing_behind_when_it_is_ended(tmp_path: Path) -> None:
+    argv = [str(Path(sys.executable).parent / "ongpu"), "watch", "web", "--demo", "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(argv, env=os.environ | {"TMPDIR": str(tmp_path)}, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        assert "making up a week" in running.stderr.readline()
+        assert any(tmp_path.glob("ongpu-demo-*"))
+        running.terminate()
+        assert running.wait(60) == 0
+    assert not any(tmp_path.glob("ongpu-demo-*"))

@@ -49,7 +49,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _seconds(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")  # outside, too
     if not 0.1 <= value <= 3600:
         raise argparse.ArgumentTypeError(say("from 0.1 to 3600", "范围是 0.1 到 3600"))
     return value

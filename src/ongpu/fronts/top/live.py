@@ -126,7 +126,7 @@ def rules() -> tuple[Rule, ...]:
 def judge(state: State, window: Window | None, demo: bool = False) -> Report:
     """What the rules of the watch say of the state and the window; a GPU that does not answer is judged by itself as well."""
     told = evidence.told_in(state.full)
-    machine = () if state.up or demo else asked(here.Live())  # why the driver is not there, the bus and the services tell
+    machine = () if state.up or state.gpus or demo else asked(here.Live())  # why the driver is not there, the bus and the services tell
     report = diagnose([*machine, *_evidence(state, told, None, window)], "this machine", rules(), live_sources())
     findings = list(report.findings)
     silent = [gpu for gpu in state.gpus.values() if gpu.condition != OK] if state.up else []

@@ -15,6 +15,7 @@ _WORDS = {
     "user": ("user", "用户"), "pid": ("pid", "pid"), "gpu_mem": ("GPU mem", "显存"), "host_mem": ("host", "内存"), "cpu": ("CPU", "CPU"),
     "sm": ("SM", "SM"), "job": ("job, command", "作业、命令"), "state": ("state", "状态"), "read": ("disk read", "读盘"),
     "gpus_1": ("1 GPU", "1 块 GPU"), "gpus": ("{count} GPUs", "{count} 块 GPU"), "no_gpus": ("no GPU", "没有 GPU"),
+    "gpus_unknown": ("GPUs: not known", "GPU：未知"),
     "driver": ("driver {version}", "驱动 {version}"), "demo": ("simulated", "模拟节点"),
     "down": ("NVML does not answer: {reason}", "NVML 没有应答：{reason}"),
     "doctor": ("`ongpu` (the doctor) says what to do about it", "运行 `ongpu`（诊断）可知如何处理"),
@@ -201,7 +202,7 @@ def cores(number: float | None) -> str:
 
 def title(view: View, lang: str, more: Sequence[str] = ()) -> str:
     """How many GPUs, what is to be said besides, which driver."""
-    parts = [counted("gpus", len(view.cards), lang) if view.cards else word("no_gpus", lang)]
+    parts = [counted("gpus", len(view.cards), lang) if view.cards else word("no_gpus" if view.up else "gpus_unknown", lang)]
     silent = sum(card.condition != "ok" for card in view.cards)
     parts += [word("no_answer", lang, count=silent, all=len(view.cards))] if silent else []
     parts += [*more, *([word("demo", lang)] if view.demo else [])]

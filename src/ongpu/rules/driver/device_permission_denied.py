@@ -50,7 +50,7 @@ def check(
         gid = next((hit.groups["gid"] for hit in symptoms.seen("device-file-mode") if hit.groups.get("gid", "0") != "0"), None) if symptoms else None
         yield Finding(
             certainty=Certainty.LIKELY, fixes=(Fix("fix-node-permissions"), Fix("join-group")), refs=(*mode, *refused, *words),
-            values={"node": "/dev/nvidia*", "mode": narrow, "group": f"video (gid {gid})" if gid else "video", "user": "$USER", "who": "$USER"},
+            values={"node": "/dev/nvidia*", "mode": narrow, "group": f"video (gid {gid})" if gid else "video", "user": "$USER", "who": nodes.user if nodes else None},
         )  # fmt: skip
         return
     if not said and not shut:
@@ -63,7 +63,7 @@ def check(
         certainty=Certainty.CERTAIN if sure else Certainty.LIKELY,
         variant="mode" if odd or (mode and not group) else "",
         values={"node": shut[0].path if shut else "/dev/nvidia*", "mode": (shut[0].mode if shut else None) or "?", "group": group or (shut[0].group if shut else None) or "video",
-                "user": (nodes.user if nodes else None) or "$USER", "who": (nodes.user if nodes else None) or "$USER"},
+                "user": (nodes.user if nodes else None) or "$USER", "who": nodes.user if nodes else None},
         fixes=(Fix("fix-node-permissions"), *((Fix("join-group"),) if group else ())),
         refs=(*said, *words, *(symptoms.cite("selinux-denied", most=2) if symptoms else ()), *(n.ref for n in shut if n.ref), *mode, *(nodes.about("groups")[:1] if nodes and known_user else ())),
     )
@@ -104,12 +104,12 @@ RULE = Rule(
     settle=("ls -l /dev/nvidia*", "id", "grep -r NVreg_DeviceFile /etc/modprobe.d"),
     see=("https://download.nvidia.com/XFree86/Linux-x86_64/550.54.14/README/faq.html", "https://docs.nvidia.com/datacenter/tesla/mig-user-guide/"),
     en=Text(
-        title="{who} may not open {node} ({mode:mode *, }group {group})",
+        title="{who:*|This user} may not open {node} ({mode:mode *, }group {group})",
         why="CUDA opens /dev/nvidiactl, /dev/nvidia0 ... and /dev/nvidia-uvm for reading and writing as the user who runs the program. Where they are open only to a group, users and services outside it see no GPU, while root does. SELinux or AppArmor can deny it too (ausearch -m avc).",
         fix="Add the user to the group: sudo usermod -aG {group} {user}, then log in anew (for a service: restart it, or SupplementaryGroups={group} in its unit; in a container: --group-add). Or open the nodes to all: NVreg_DeviceFileMode=0666 in /etc/modprobe.d.",
     ),
     zh=Text(
-        title="{who} 没有权限打开 {node}（{mode:权限 *，}属组 {group}）",
+        title="{who:* |此用户}没有权限打开 {node}（{mode:权限 *，}属组 {group}）",
         why="CUDA 以运行程序的用户身份读写打开 /dev/nvidiactl、/dev/nvidia0 …… 和 /dev/nvidia-uvm。如果它们只对某个组开放，组外的用户和服务就看不到 GPU，而 root 可以。SELinux 或 AppArmor 也可能拒绝（ausearch -m avc）。",
         fix="把用户加入该组：sudo usermod -aG {group} {user}，然后重新登录（服务则重启，或在 unit 中写 SupplementaryGroups={group}；容器用 --group-add）。或对所有人开放：在 /etc/modprobe.d 中设置 NVreg_DeviceFileMode=0666。",
     ),

@@ -56,6 +56,7 @@ RULE = Rule(
     severity=Severity.ERROR,
     check=check,
     hides=(
+        "gpu-answers-with-error",
         "illegal-memory-access",
         "device-side-assert",
         "cublas-init-failed",

@@ -29,7 +29,7 @@ def check(
         boxed = bool(container and (container.inside or container.runtime))
         if told and symptoms and symptoms.has("load-or-reboot-told") and not boxed and not symptoms.has("suspend-told", "uvm-node-missing"):
             yield Finding(
-                certainty=Certainty.LIKELY, variant="told", values={"bus": "?"}, fixes=(Fix("look-at-the-bus"), Fix("power-cycle")),
+                certainty=Certainty.LIKELY, variant="told", values={"bus": "?", "xid": "?"}, fixes=(Fix("look-at-the-bus"), Fix("power-cycle")),
                 refs=(*told, *symptoms.cite("load-or-reboot-told", most=2), *symptoms.cite("told-riser", most=1)),
             )  # fmt: skip
         return
@@ -49,11 +49,13 @@ def check(
     if sure and not refs:
         refs = xids.refs if xids else ()
     link = bool(symptoms and symptoms.has("aer-errors"))
+    # The words of Xid 79 itself. "GPU is lost" is NVML's, and "rev ff" is lspci's: of an Xid these say nothing.
+    logged = bool(events) or any("fallen off the bus" in ref.quote.lower() for ref in refs)
     yield Finding(
         subject=bus,
         certainty=certainty,
-        variant="link" if link and sure else "" if sure or dead else "signs",
-        values={"bus": bus or "?"},
+        variant="link" if link and sure else "signs" if not (sure or dead) else "" if logged else "lost",
+        values={"bus": bus or "?", "xid": 79 if logged else "?"},
         fixes=(Fix("look-at-the-bus"), Fix("power-cycle")),
         refs=refs,
     )
@@ -64,12 +66,23 @@ def _silent(error: str) -> bool:
     return "unknown error" in error.lower() or error == "ERR!" or error.count(",") >= 1
 
 
+_FIX = (
+    "Reboot with a full power-off (a warm reboot often does not bring it back). Then check input power and power "
+    "connectors, seat the card and riser, look at temperature and dust; cap the slot at a lower PCIe generation in the "
+    "BIOS, boot with pcie_aspm=off, cap the power (nvidia-smi -pl) to see if load triggers it. Try another slot and "
+    "another machine: if it follows the card, RMA it. Drain a cluster node meanwhile.",
+    "彻底断电后重启（热重启往往恢复不了）。然后检查输入电源与供电接头，重新插紧显卡和延长线，查看温度与积灰；在 BIOS 里"
+    "把插槽降到较低的 PCIe 代数，用 pcie_aspm=off 启动，用 nvidia-smi -pl 限制功耗看是否与负载有关。换插槽、换机器测试："
+    "若问题跟着卡走，送修（RMA）。集群节点先排空（drain）。",
+)
+
 RULE = Rule(
     slug="gpu-fell-off-bus",
     layer=Layer.HARDWARE,
     severity=Severity.ERROR,
     check=check,
     hides=(
+        "gpu-answers-with-error",
         "driver-hung",
         "gpu-not-on-bus",
         "no-nvidia-gpu",
@@ -90,23 +103,32 @@ RULE = Rule(
         title="The GPU{bus: at *} has fallen off the PCI bus (Xid 79): it no longer answers",
         why="The driver read only ones from the card: power broke down, the contact or riser is bad, it overheated, or the card "
         "or slot is dying. Everything the program printed (launch failure, illegal access, NCCL timeout) follows from it.",
-        fix="Reboot with a full power-off (a warm reboot often does not bring it back). Then check input power and power "
-        "connectors, seat the card and riser, look at temperature and dust; cap the slot at a lower PCIe generation in the "
-        "BIOS, boot with pcie_aspm=off, cap the power (nvidia-smi -pl) to see if load triggers it. Try another slot and "
-        "another machine: if it follows the card, RMA it. Drain a cluster node meanwhile.",
+        fix=_FIX[0],
     ),
     zh=Text(
         title="{bus:* 的 }GPU 已从 PCI 总线掉线（Xid 79），不再响应",
         why="驱动从卡上读到的全是 1：供电跌落、接触或延长线不良、过热，或显卡、插槽将坏。程序打印的其他报错"
         "（launch failure、非法访问、NCCL 超时）都是它的后果。",
-        fix="彻底断电后重启（热重启往往恢复不了）。然后检查输入电源与供电接头，重新插紧显卡和延长线，查看温度与积灰；在 BIOS 里"
-        "把插槽降到较低的 PCIe 代数，用 pcie_aspm=off 启动，用 nvidia-smi -pl 限制功耗看是否与负载有关。换插槽、换机器测试："
-        "若问题跟着卡走，送修（RMA）。集群节点先排空（drain）。",
+        fix=_FIX[1],
     ),
     variants={
+        "lost": (
+            Text(
+                title="The GPU{bus: at *} is lost: it has fallen off the PCI bus, or cannot be reached any more",
+                why="The driver, or the list of PCI devices, says that the card does not answer; no Xid was seen here. Power broke down, the contact or "
+                "riser is bad, it overheated, or the card or slot is dying. What programs printed (launch failure, NCCL timeout) follows from it.",
+                fix=_FIX[0],
+            ),
+            Text(
+                title="{bus:* 的 }GPU 已丢失：从 PCI 总线掉线，或无法再访问",
+                why="驱动或 PCI 设备列表表明该卡不再响应；这里没有看到 Xid。可能是供电跌落、接触或延长线不良、过热，或显卡、插槽将坏。"
+                "程序打印的报错（launch failure、NCCL 超时）是它的后果。",
+                fix=_FIX[1],
+            ),
+        ),
         "link": (
             Text(
-                title="The GPU{bus: at *} fell off the bus (Xid 79) after link errors on its PCIe port",
+                title="The GPU{bus: at *} fell off the bus{xid: (Xid *)} after link errors on its PCIe port",
                 why="Receiver errors (RxErr, BadTLP, PCIe Bus Error) on the port show that the link itself loses data: a long or "
                 "poor cable, riser or OCuLink adapter, a dirty slot, or an enclosure without enough power. Then the card was gone.",
                 fix="Reboot with a full power-off. Shorten or change the cable or riser, seat it anew, cap the slot at a lower PCIe "
@@ -114,7 +136,7 @@ RULE = Rule(
                 "the card to blame.",
             ),
             Text(
-                title="{bus:* 的 }GPU 在 PCIe 端口报链路错误之后掉线（Xid 79）",
+                title="{bus:* 的 }GPU 在 PCIe 端口报链路错误之后掉线{xid:（Xid *）}",
                 why="端口上的接收错误（RxErr、BadTLP、PCIe Bus Error）说明链路本身在丢数据：线缆、延长线或 OCuLink 转接过长或质量差、"
                 "插槽脏污，或外置盒供电不足；随后显卡消失。",
                 fix="彻底断电后重启（reboot）。缩短或更换线缆、延长线并重新插紧，在 BIOS 里把插槽降到 Gen3 或 Gen2，检查外置盒电源。"
@@ -125,14 +147,14 @@ RULE = Rule(
             Text(
                 title="The GPU{bus: *} does not answer: it has probably fallen off the bus",
                 why='Messages such as "Cannot attach gpu", "device inaccessible" or "unable to determine the device handle" are '
-                "what later opens get after the card has gone. The Xid 79 that came first stands further up in the kernel log.",
+                "what later opens get after the card has gone. An Xid 79, where one came first, stands further up in the kernel log.",
                 fix="Look further up for Xid 79 (sudo dmesg | grep -i xid). Reboot with a full power-off, then check input power, "
                 "power connectors, slot and riser before you touch the driver.",
             ),
             Text(
                 title="GPU{bus: *} 不响应：很可能已从总线掉线",
                 why="“Cannot attach gpu”“device inaccessible”“unable to determine the device handle” 这类信息，是显卡掉线之后再次打开时的"
-                "表现。最先出现的 Xid 79 在内核日志更靠前处。",
+                "表现。若先出现过 Xid 79，它在内核日志更靠前处。",
                 fix="往前找 Xid 79（sudo dmesg | grep -i xid）。彻底断电后重启，先检查输入电源（power）、供电接头、插槽与延长线，"
                 "再考虑驱动。",
             ),

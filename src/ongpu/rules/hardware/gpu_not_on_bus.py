@@ -28,7 +28,8 @@ def check(
     chosen = bool(variables and (variables.get("CUDA_VISIBLE_DEVICES") or variables.get("NVIDIA_VISIBLE_DEVICES"))) or bool(slurm and (slurm.job or slurm.gres))
     boxed = bool(container and (container.inside or container.runs))
     explained = bool(symptoms and symptoms.has("gsp-silent", "fell-off-bus", "smi-handle-error", "ecc-error", "cannot-attach-gpu"))
-    short = None if chosen or boxed or explained else _short(symptoms, counts, gpus)
+    few = (chosen or boxed) and not (counts and counts.configured)  # a container may be given a part of them, unless its operator says how many
+    short = None if few or explained else _short(symptoms, counts, gpus)
     if short:
         told, seen, refs = short
         yield _finding(card, Certainty.LIKELY if counts and counts.told else Certainty.POSSIBLE, refs, "some" if seen != "?" else "", have=seen, want=told)
@@ -80,7 +81,7 @@ def _short(symptoms: Symptoms | None, counts: GpuCount | None, gpus: Gpus | None
     told = counts.told if counts else None
     seen = counts.seen if counts and counts.seen is not None else listed or None
     shown = gpus.cite()[:6] if gpus and listed else ()
-    if told and seen is not None and seen < told and (lost or (counts and counts.seen is not None and counts.seen > 0)):
+    if told and seen is not None and seen < told and (lost or (counts and (counts.seen or (counts.configured and counts.seen == 0)))):
         return str(told), str(seen), (*(counts.refs if counts else ()), *lost, *shown)
     if lost and (listed > 0 or (symptoms and symptoms.has("told-lspci-empty", "hw-driver-silent", "lspci-named")) or (counts and counts.told)):
         return "?", str(listed) if listed else "?", (*lost, *shown)

@@ -50,6 +50,7 @@ RULE = Rule(
     severity=Severity.ERROR,
     check=check,
     hides=(
+        "gpu-answers-with-error",
         "driver-hung",
         "nccl-timeout",
         "cuda-unavailable",

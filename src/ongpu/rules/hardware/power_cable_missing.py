@@ -35,6 +35,7 @@ RULE = Rule(
     severity=Severity.ERROR,
     check=check,
     hides=(
+        "gpu-answers-with-error",
         "gpu-fell-off-bus",
         "gpu-not-on-bus",
         "no-nvidia-gpu",

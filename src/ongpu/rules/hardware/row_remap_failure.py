@@ -59,7 +59,7 @@ RULE = Rule(
     layer=Layer.HARDWARE,
     severity=Severity.ERROR,
     check=check,
-    hides=("ecc-uncorrectable", "illegal-memory-access", "gsp-timeout"),
+    hides=("gpu-answers-with-error", "ecc-uncorrectable", "illegal-memory-access", "gsp-timeout"),
     settle=("nvidia-smi -q -d ROW_REMAPPER,PAGE_RETIREMENT",),
     see=(
         "https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/",

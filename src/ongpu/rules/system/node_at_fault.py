@@ -1,5 +1,6 @@
 """One machine of a fleet lacks GPUs or has a fault of its own; one that did not answer is unknown, not healthy."""
 
+import shlex
 from collections.abc import Iterator
 
 from ongpu.facts.fleet import Fault, Fleet, Node
@@ -24,7 +25,11 @@ def check(fleet: Fleet) -> Iterator[Finding]:
     silent = [node for node in fleet.nodes if not node.answered]
     if silent:
         names = ", ".join(f"{node.name} ({node.problem or 'no answer'})" for node in silent[:8]) + (", ..." if len(silent) > 8 else "")
-        raise Unknown(f"whether {len(silent)} of {len(fleet.nodes)} nodes are healthy, for they did not answer: {names}")
+        first = silent[0].name
+        raise Unknown(
+            f"whether {len(silent)} of {len(fleet.nodes)} nodes are healthy, for they did not answer: {names}",
+            (shlex.join(("ssh", first, "true")), shlex.join(("ongpu", "fleet", "--timeout", "60", first))),
+        )
 
 
 def _finding(node: Node, variant: str, severity: Severity, fault: Fault | None = None, lost: int = 0, want: int | None = None) -> Finding:
@@ -43,7 +48,6 @@ RULE = Rule(
     layer=Layer.SYSTEM,
     severity=Severity.ERROR,
     check=check,
-    settle=("ongpu fleet --format json",),
     see=("https://docs.nvidia.com/deploy/gpu-debug-guidelines/", "https://docs.nvidia.com/deploy/xid-errors/"),
     en=Text(
         title="{node}{gpu:, GPU *}: {title}",

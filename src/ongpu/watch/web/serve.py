@@ -1,6 +1,7 @@
 """`ongpu watch web`: where it listens, who may come in, and the server itself."""
 
 import os
+import signal
 import socket
 import ssl
 import sys
@@ -43,6 +44,8 @@ def serve(
     _readable(cert, key)
     with ExitStack() as stack:
         if demo:
+            if threading.current_thread() is threading.main_thread():  # else SIGTERM would leave the made-up history behind
+                signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
             path = _demo(stack, say)
         reader = stack.enter_context(closing(Reader(path, *(config.get("cost", name) for name in ("kwh", "gpu_hour", "currency")))))
         if demo and reader.price_gpu_hour is None:

@@ -46,7 +46,7 @@ _WORDS = {
     "more": ("and {count} more", "另有 {count} 个"), "no_process": ("no process", "没有进程"),
     "invisible": ("not visible from here", "此处不可见"), "no_gpus": ("The driver knows no GPU.", "驱动没有找到 GPU。"),
     "no_verdict": ("no verdict", "暂无结论"), "margin_left": ("{degrees} °C left to its limit", "距上限还有 {degrees} °C"),
-    "free": ("free: no process on it", "空闲：没有进程"), "busy_unjudged": ("nothing wrong is known", "未发现问题"),
+    "free": ("free: no process on it", "空闲：没有进程"), "busy_unjudged": ("no verdict: too little is known", "没有结论：所知太少"),
     # history
     "range": ("Span", "时间范围"), "1h": ("1 h", "1 小时"), "6h": ("6 h", "6 小时"), "24h": ("24 h", "24 小时"), "7d": ("7 d", "7 天"),
     "30d": ("30 d", "30 天"), "metrics": ("Metrics", "指标"), "gpus": ("GPUs", "GPU"), "all_gpus": ("all GPUs", "全部 GPU"),

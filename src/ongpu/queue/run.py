@@ -1,0 +1,219 @@
+"""What became of a command on its GPUs: what it used, and how it ended. Pure: messages, reports and exit codes in, words out."""
+
+import signal
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from ongpu.facts.code import OutOfMemory, Traceback
+from ongpu.facts.memory import worst
+from ongpu.facts.sample import COLUMNS, PLACE
+from ongpu.knowledge.gpus import models_with_memory_at_least
+from ongpu.knowledge.xids import xid
+from ongpu.lazy import dataclass, field
+from ongpu.model import Certainty, Finding, Layer, Report, Severity
+
+MOST_POINTS = 600  # of a timeline: beyond, every second one goes
+HOT_START = 30.0  # seconds after the start in which a stranger on the GPU is told at once
+OK, GPU_FAULT, OUT_OF_MEMORY, HOST_MEMORY, PROGRAM, SIGNAL, STOPPED = (
+    "ok", "gpu-fault", "out-of-memory", "host-memory", "program", "signal", "stopped",
+)  # fmt: skip
+# Slugs of the layers below the program that say that the GPU itself, or its driver, is at fault; all but those of the set-up.
+FAULTS = frozenset({
+    "gpu-fell-off-bus", "ecc-uncorrectable", "gpu-internal-error", "gsp-timeout", "row-remap-failure", "nvlink-error", "driver-hung",
+    "power-cable-missing", "gpu-answers-with-error",
+})  # fmt: skip
+# What a shell prints for a program that a signal ended: lines that the rules know.
+SHELL: Mapping[int, str] = {
+    signal.SIGKILL: "Killed", signal.SIGSEGV: "Segmentation fault", signal.SIGBUS: "Bus error", signal.SIGABRT: "Aborted",
+}  # fmt: skip
+
+
+@dataclass
+class Used:
+    """One GPU while the command ran. Memory in MiB, energy in joules, busy as a share of the time; None: not told."""
+
+    index: int
+    uuid: str
+    name: str = ""
+    total: int | None = None
+    looks: int = 0
+    busy_sum: float = 0.0
+    peak: int | None = None
+    first_energy: int | None = None
+    last_energy: int | None = None
+    line: list[tuple[float, int]] = field(default_factory=list)  # (seconds since the start, MiB in use)
+    every: int = 1
+    skipped: int = 0
+    xids: list[int] = field(default_factory=list)
+    strangers: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def busy(self) -> float | None:
+        """The average utilisation."""
+        return self.busy_sum / self.looks / 100 if self.looks else None
+
+    @property
+    def energy(self) -> float | None:
+        """Joules, by the card's own counter."""
+        if self.first_energy is None or self.last_energy is None or self.last_energy < self.first_energy:
+            return None
+        return (self.last_energy - self.first_energy) / 1000
+
+    def look(self, at: float, row: Sequence[int | None]) -> None:
+        """One row of the samples."""
+        util, used, energy = row[PLACE["util"]], row[PLACE["mem_used"]], row[PLACE["energy"]]
+        if util is not None:
+            self.looks, self.busy_sum = self.looks + 1, self.busy_sum + util
+        if energy is not None:
+            self.first_energy = energy if self.first_energy is None else self.first_energy
+            self.last_energy = energy
+        if used is None:
+            return
+        self.peak = used if self.peak is None else max(self.peak, used)
+        self.skipped += 1
+        if self.skipped >= self.every:
+            self.skipped = 0
+            self.line.append((round(at, 1), used))
+        if len(self.line) > MOST_POINTS:
+            self.line, self.every = self.line[::2], 2 * self.every
+
+
+class Recorder:
+    """Reads the sampling child's messages for the command's GPUs."""
+
+    def __init__(self, gpus: Iterable[Used], start: float) -> None:
+        self.used = {gpu.uuid: gpu for gpu in gpus}
+        self.start = start
+        self.places = {gpu.index: gpu.uuid for gpu in self.used.values()}  # index -> UUID; indices may move
+
+    def take(self, message: Mapping[str, Any], now: float) -> None:
+        """One message."""
+        kind, index = message.get("k"), message.get("i")
+        if kind == "gpu" and isinstance(index, int) and isinstance(message.get("uuid"), str):
+            self.places = {i: u for i, u in self.places.items() if i != index and u != message["uuid"]}
+            self.places[index] = message["uuid"]
+        elif kind == "s" and isinstance(message.get("g"), list):
+            for place, row in enumerate(message["g"]):
+                gpu = self.used.get(self.places.get(place, ""))
+                if gpu and isinstance(row, list) and len(row) == len(COLUMNS):
+                    gpu.look(now - self.start, row)
+
+    def xid(self, index: int | None, code: int) -> None:
+        """An event; index None: of a GPU that is not known."""
+        gpu = self.used.get(self.places.get(-1 if index is None else index, ""))
+        if gpu:
+            gpu.xids.append(code)
+
+
+def strangers(listed: Mapping[str, Any], places: Mapping[int, str], ours: Collection[int]) -> list[tuple[str, int, int | None]]:
+    """(UUID, pid, MiB) of those that compute on the GPUs and are not ours, of a message of processes."""
+    found = []
+    for key, rows in listed.items():
+        uuid = places.get(int(key)) if str(key).isdecimal() else None
+        for row in rows if uuid and isinstance(rows, list) else ():
+            if isinstance(row, list) and len(row) == 4 and "C" in str(row[2]) and row[0] not in ours:
+                found.append((uuid or "", row[0], row[1]))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How it ended. kind: one of the constants above. findings: what explains it, the first the most. gpus: UUIDs at fault, which a
+    retry avoids; () with a gpu-fault: which one is not known."""
+
+    kind: str
+    findings: tuple[Finding, ...] = ()
+    gpus: tuple[str, ...] = ()
+
+    @property
+    def retry(self) -> bool:
+        """Whether it may go well elsewhere."""
+        return self.kind == GPU_FAULT
+
+
+def ending(code: int, number: int | None, by_user: Collection[int], report: Report, used: Iterable[Used]) -> Ending:
+    """How a command ended, by its exit code, the signal that ended it, those that a person sent, and what the rules say of its last
+    words and of its GPUs."""
+    used = list(used)
+    if code == 0:
+        return Ending(OK)
+    worse = tuple(f for f in report.findings if f.weight is Severity.ERROR and f.certainty > Certainty.POSSIBLE and not _of_trends(f))
+    sick = tuple(gpu.uuid for gpu in used if any((known := xid(one)) and known.condemns for one in gpu.xids))
+    fault = tuple(f for f in worse if f.slug in FAULTS)
+    if sick or fault:
+        return Ending(GPU_FAULT, (*fault, *(f for f in worse if f not in fault)), sick or _named(fault, used))
+    if number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) or code - 128 in by_user:
+        return Ending(STOPPED, worse)
+    memory = tuple(f for f in worse if f.slug == "host-oom")
+    if memory and (number == signal.SIGKILL or code == 137 or memory[0] is worse[0]):
+        return Ending(HOST_MEMORY, memory)
+    if report.fact(OutOfMemory) or any(f.slug.startswith("oom-") for f in worse):
+        return Ending(OUT_OF_MEMORY, worse)
+    return Ending(SIGNAL if number else PROGRAM, worse)
+
+
+def _of_trends(finding: Finding) -> bool:
+    """Whether it is about how the GPU was used, not about an end."""
+    rule = finding.rule
+    return rule is not None and rule.layer is Layer.SYSTEM and any("Trend" in str(a) for a in rule.check.__annotations__.values())
+
+
+def _named(findings: Iterable[Finding], used: Sequence[Used]) -> tuple[str, ...]:
+    """The GPUs that findings name by their index, or the only one that there was."""
+    told = [f.subject for f in findings]
+    named = tuple(gpu.uuid for gpu in used if any(t == f"GPU {gpu.index}" or t.startswith(f"GPU {gpu.index} ") for t in told))
+    return named or (tuple(gpu.uuid for gpu in used) if len(used) == 1 else ())
+
+
+def what_fits(report: Report, used: Iterable[Used]) -> tuple[str, str] | None:
+    """What would have fitted, in English and Chinese: of the message's own figures, and of what others held. None: no figures."""
+    told = report.fact(OutOfMemory)
+    if not told or not told.errors:
+        return None
+    error = worst(told)
+    mine = error.in_use or error.reserved or error.allocated
+    if error.wanted is None or mine is None or error.total is None:
+        return None
+    need, others, total = mine + error.wanted, error.held_by_others or 0.0, error.total
+    head, chinese = f"it needed at least {need:.1f} GiB at that moment", f"当时至少需要 {need:.1f} GiB"
+    if need <= total and others > 0.5:
+        return (
+            f"{head}: that fits this GPU ({total:.1f} GiB) without the {others:.1f} GiB of others",
+            f"{chinese}：若没有他人占用的 {others:.1f} GiB，本 GPU（{total:.1f} GiB）放得下",
+        )
+    enough = models_with_memory_at_least(need * 1.05, "datacenter") or models_with_memory_at_least(need * 1.05)
+    if not enough:
+        return f"{head}: no single GPU has so much", f"{chinese}：没有单块 GPU 有这么大显存"
+    small, ask = enough[0], f"--memory {need * 1.05:.0f}GiB"
+    return (
+        f"{head} (ask for it: {ask}); the smallest model that has so much: {small.name} ({small.memory_gib:g} GiB)",
+        f"{chinese}（可用 {ask} 申请）；显存足够的最小型号：{small.name}（{small.memory_gib:g} GiB）",
+    )
+
+
+def last_words(report: Report, output: str) -> str:
+    """The line in which a program said why it ended: of the traceback, else the last that is not empty; at most 200 characters."""
+    trace = report.fact(Traceback)
+    for raised in reversed(trace.raised) if trace else ():
+        return f"{raised.error}: {raised.message}".splitlines()[0][:200]
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return lines[-1][:200] if lines else ""
+
+
+def duration(seconds: float, zh: bool) -> str:
+    """ "3.2 s", "4 min 5 s", "2 h 03 min"."""
+    if seconds < 60:
+        return f"{seconds:.1f} " + ("秒" if zh else "s")
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} 分 {rest} 秒" if zh else f"{minutes} min {rest} s"
+    return f"{minutes // 60} 小时 {minutes % 60:02} 分" if zh else f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def used_line(gpu: Used, zh: bool) -> str:
+    """What one GPU was used for. "-" stands for what was not told."""
+    name = f"GPU {gpu.index}" + ((f"（{gpu.name}）" if zh else f" ({gpu.name})") if gpu.name else "")
+    busy = "-" if gpu.busy is None else f"{gpu.busy:.0%}"
+    peak = "-" if gpu.peak is None else f"{gpu.peak / 1024:.1f}" + (f" / {gpu.total / 1024:.1f}" if gpu.total else "") + " GiB"
+    energy = "-" if gpu.energy is None else f"{gpu.energy / 3600:.1f} Wh"
+    return f"{name}：繁忙 {busy}，显存峰值 {peak}，能耗 {energy}" if zh else f"{name}: busy {busy}, memory peak {peak}, energy {energy}"
