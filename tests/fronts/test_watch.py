@@ -57,7 +57,7 @@ def test_status_of_a_healthy_machine_is_0(history: Path) -> None:
     done = watch(history, "status")
     assert (done.returncode, done.stderr) == (0, "")
     assert re.search(r"agent +well", done.stdout)
-    assert re.search(r"GPUs +1 ok", done.stdout)
+    assert re.search(r"GPUs +1 answering", done.stdout)
 
 
 def test_status_with_an_open_fault_is_1(history: Path) -> None:

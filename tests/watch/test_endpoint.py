@@ -2,6 +2,7 @@
 
 import socket
 import urllib.request
+from pathlib import Path
 
 from ongpu.watch.config import parse
 from ongpu.watch.endpoint import AGAIN, Endpoint
@@ -38,3 +39,18 @@ def test_none_is_opened_where_none_is_wanted() -> None:
     endpoint = Endpoint("", False, lambda *_: None)
     endpoint.open(parse({}, None), "node7", 0.0)
     assert (endpoint.address, endpoint.problem) == ("-", None)
+
+
+def test_what_others_can_reach_needs_a_token_or_a_word(tmp_path: Path) -> None:
+    secret = tmp_path / "token"
+    secret.write_text("s3cret\n")
+    for metrics, served in (({}, False), ({"token_file": str(secret)}, True), ({"open": True}, True)):
+        said: list[str] = []
+        endpoint = Endpoint("0.0.0.0:0", False, lambda english, _, said=said: said.append(english))
+        endpoint.open(parse({"metrics": metrics}, None), "node7", 0.0)
+        try:
+            assert (endpoint.server is not None) is served
+            assert bool(said) is not served
+            assert served or "metrics.token_file" in said[0]
+        finally:
+            endpoint.close()

@@ -181,6 +181,7 @@ def _path(options: argparse.Namespace, config: "Config") -> Path:
 
 
 def _status(options: argparse.Namespace, config: "Config") -> int:
+    from ongpu.report.top.words import word
     from ongpu.store import Store
     from ongpu.watch.messages import line, wrapped
 
@@ -207,7 +208,7 @@ def _status(options: argparse.Namespace, config: "Config") -> int:
         return code
     print(say(f"agent      well, {age:.0f} s ago", f"监控  正常，{age:.0f} 秒前"))
     conditions = [str(gpu.get("condition")) for gpu in now.get("gpus", ())]
-    counts = ", ".join(f"{conditions.count(name)} {name}" for name in dict.fromkeys(conditions)) or "0"
+    counts = ", ".join(f"{conditions.count(name)} {word(name, lang)}" for name in dict.fromkeys(conditions)) or "0"
     if now.get("up"):
         print(say(f"GPUs       {counts}", f"GPU   {counts}"))
     else:

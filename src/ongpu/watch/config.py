@@ -68,6 +68,7 @@ TABLE: Mapping[str, tuple[Key, ...]] = {
     "metrics": (
         Key("listen", "listen", "127.0.0.1:19400", "address of /metrics for Prometheus (read only); \"\": none",
             "供 Prometheus 抓取的 /metrics 地址（只读）；\"\" 表示不开"),
+        Key("open", "flag", False, "another address than loopback may be read without a token", "非本机地址也允许不带令牌读取"),
         Key("token_file", "path", None, "a file with the token that a scraper must show; unset: none is asked for",
             "抓取方须出示的令牌所在文件；不设则不要求"),
         Key("processes", "count", 100, "processes, and jobs, with series of their own at most",

@@ -45,6 +45,14 @@ class Endpoint:
         where, port = configuration.address(listen)
         token = config.get("metrics", "token_file")
         secret = Path(token).read_text("utf-8").strip() if token else None
+        if not configuration.is_loopback(where) and not secret and not config.get("metrics", "open"):
+            self._complain(
+                f"no /metrics at {listen}: others can reach it, so it needs a token: name its file in metrics.token_file (Prometheus: "
+                "authorization.credentials_file), or set metrics.open = true where whoever reaches it may read who runs what",
+                f"未在 {listen} 开 /metrics：其他机器可访问该地址，需要令牌：请在 metrics.token_file 中写明令牌文件（Prometheus 用 "
+                "authorization.credentials_file）；若任何能访问的人都可以查看谁在运行什么，可设 metrics.open = true",
+            )
+            return
         page = Page(config.get("metrics", "processes"), host if self._names or config.get("metrics", "dcgm_names") else None)
         try:
             self.server = Server(page, where, port, secret).start()
@@ -55,9 +63,6 @@ class Endpoint:
         if self.problem:
             self._say(f"/metrics is at {listen} now", f"/metrics 现已在 {listen} 提供")
         self.page, self.problem = page, None
-        if not configuration.is_loopback(where) and not secret:
-            english = f"/metrics at {listen} can be read by whoever reaches it; metrics.token_file asks for a token"
-            self._say(english, f"能访问 {listen} 的人都可读取 /metrics；如需令牌请设 metrics.token_file")
 
     def _complain(self, english: str, chinese: str) -> None:
         """Once, however often it is tried."""
