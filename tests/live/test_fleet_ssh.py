@@ -12,15 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from parts.prometheus import free_port
 
 pytestmark = pytest.mark.real
 SSHD = shutil.which("sshd") or shutil.which("sshd", path="/usr/sbin:/usr/local/sbin")
-
-
-def _port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +31,7 @@ def ssh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     (folder / "bin").mkdir()
     (folder / "bin/ongpu").symlink_to(Path(sys.executable).parent / "ongpu")
     Path("/run/sshd").mkdir(exist_ok=True)  # where sshd separates its privileges
-    number = _port()
+    number = free_port()
     (folder / "sshd_config").write_text(
         f"Port {number}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nPidFile {folder}/pid\nUsePAM no\nStrictModes no\n"
         f"AuthorizedKeysFile {folder}/authorized\nPermitRootLogin yes\nAcceptEnv WITH\n"
@@ -46,7 +41,7 @@ def ssh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         f"Port {number}\nUser {getpass.getuser()}\nIdentityFile {folder}/user\nIdentitiesOnly yes\nUserKnownHostsFile {folder}/known\n"
     )
     (folder / "config").write_text(
-        f"Host here*\nHostName 127.0.0.1\n{common}Host nowhere\nHostName 127.0.0.1\nPort {_port()}\n"
+        f"Host here*\nHostName 127.0.0.1\n{common}Host nowhere\nHostName 127.0.0.1\nPort {free_port()}\n"
         f"Host slow\nHostName 127.0.0.1\nProxyCommand sleep 60\n"
     )
     (folder / "known").write_text(f"[127.0.0.1]:{number} " + (folder / "host.pub").read_text())

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ongpu.facts.fleet import Fleet
 from ongpu.hosts.remote import OURS, Answer, read
 from ongpu.model import Evidence
-from ongpu.report import as_fleet
+from ongpu.report import as_fleet, as_json
 from ongpu.report.layout import width_of
 from ongpu.sources.fleet import SOURCES
 from ongpu.watch.fleet import QUESTIONS, Vector, from_answer, host_file, hosts, nodes
@@ -125,7 +125,7 @@ def test_the_worst_comes_first_and_no_line_is_wider_than_the_terminal() -> None:
         head = next(n for n, line in enumerate(lines) if line.startswith(("NODE", "节点")))
         assert [line.split()[0][:5] for line in lines[head + 1 : head + 4]] == ["short", "hot", "quiet"]
         assert all(width_of(line) <= 80 for line in lines[head:])
-    assert json.loads(as_fleet.to_json(report, "en", False))["facts"]["Fleet"]["nodes"]
+    assert json.loads(as_json.render(report, "en", False))["facts"]["Fleet"]["nodes"]
 
 
 def test_the_simulated_fleet_shows_one_pattern() -> None:

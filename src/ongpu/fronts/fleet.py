@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     asked = _demo(lang) if options.demo else _prometheus(options, lang) if options.prometheus else _ssh(options, lang)
     if isinstance(asked, int):
         return asked
-    from ongpu.report import as_fleet
+    from ongpu.report import as_fleet, as_json
 
     report = diagnose([asked], say("the fleet", "机群"))
     if not as_fleet.fleet_of(report).nodes:
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
             f"{options.prometheus}：最近一天没有运行 ongpu watch 的机器；请确认它在抓取（见文档 watch）",
         )
     if options.format == "json":
-        print(as_fleet.to_json(report, lang, options.all))
+        print(as_json.render(report, lang, options.all))
     else:
         print(as_fleet.text(report, lang, options.all, width=columns(), colour=coloured(sys.stdout)))
     return EXIT[report.verdict]

@@ -1,11 +1,8 @@
-"""Many machines for a terminal and as JSON: the worst first, the healthy as a count."""
-
-import json
-from typing import Any
+"""Many machines for a terminal: the worst first, the healthy as a count."""
 
 from ongpu.facts.fleet import Fleet, Node
 from ongpu.model import Report
-from ongpu.report import as_json, as_text
+from ongpu.report import as_text
 from ongpu.report.layout import paint, width_of, wrap
 
 MOST = 20  # nodes that are listed without --all
@@ -116,9 +113,3 @@ def _cut(text: str, room: int) -> str:
     while text and width_of(text) > room - 3:
         text = text[:-1]
     return text + "..."
-
-
-def to_json(report: Report, lang: str, everything: bool) -> str:
-    """The nodes beside the answer in the schema of all commands."""
-    answer: dict[str, Any] = as_json.to_dict(report, lang, everything)
-    return json.dumps(answer, ensure_ascii=False, indent=1, default=str)

@@ -158,6 +158,7 @@ def nodes(answers: Mapping[str, Vector], titles: Callable[[str], str], expected:
     labelled: dict[str, dict[str, dict[str, str]]] = {
         name: {labels.get("instance", "?"): labels for labels, _ in answers[name]} for name in ("down", "driver", "info")
     }
+    bad, findings = _by_instance(answers["bad"]), _by_instance(answers["finding"])
     found = []
     for name in sorted({*one["known"], *one["scraped"], *one["up"]}, key=_natural):
         node: Row = {"name": short(name), "expected": expected.get(short(name), expected.get(name, _whole(one["expected"].get(name))))}
@@ -167,19 +168,25 @@ def nodes(answers: Mapping[str, Vector], titles: Callable[[str], str], expected:
         if not one["up"][name]:
             reason = labelled["down"].get(name, {}).get("reason", "")
             node["faults"] = [{"slug": "nvml-down", "severity": "error", "title": reason or "NVML does not answer"}]
-        bad = [labels for labels, _ in answers["bad"] if labels.get("instance") == name]
-        node["faults"] = [*node.get("faults", ()), *_findings(answers["finding"], name, titles)]
+        node["faults"] = [*node.get("faults", ()), *_findings(findings.get(name, ()), titles)]
         found.append({
             **node, "answered": True, "present": _whole(one["ok"].get(name, 0.0)),
-            "lost": sorted(int(labels["gpu"]) for labels in bad if labels.get("gpu", "").isdecimal()),
+            "lost": sorted(int(labels["gpu"]) for labels in bad.get(name, ()) if labels.get("gpu", "").isdecimal()),
             "model": labelled["info"].get(name, {}).get("name"), "driver": labelled["driver"].get(name, {}).get("version"),
             "busy": _round(one["busy"].get(name)), "hottest": _whole(one["hottest"].get(name)), "idle_hours": _round(one["idle"].get(name)),
         })  # fmt: skip
     return found
 
 
-def _findings(rows: Vector, name: str, titles: Callable[[str], str]) -> list[Row]:
-    own = [labels for labels, _ in rows if labels.get("instance") == name]
+def _by_instance(rows: Vector) -> dict[str, list[dict[str, str]]]:
+    """The labels of an answer, by instance: gone through once, not once for each node."""
+    found: dict[str, list[dict[str, str]]] = {}
+    for labels, _ in rows:
+        found.setdefault(labels.get("instance", "?"), []).append(labels)
+    return found
+
+
+def _findings(own: Iterable[Mapping[str, str]], titles: Callable[[str], str]) -> list[Row]:
     return [
         {
             "slug": labels.get("slug", "?"), "severity": labels.get("severity", "error"), "title": titles(labels.get("slug", "?")),
