@@ -11,7 +11,6 @@ Without --torch it makes a virtual environment with torch 2.13.0 in the cache fo
 
 import argparse
 import json
-import os
 import resource
 import shutil
 import statistics
@@ -20,19 +19,10 @@ import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from parts import venv
+
 TORCH, PEER = "torch==2.13.0", "TorchFix==0.7.0"
 AT_LEAST = 3.0  # times the peer's files per second
-
-
-def venv(folder: Path, *packages: str) -> Path:
-    """The Python of a virtual environment with these packages; made once."""
-    python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
-    if not (folder / "made").exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-        subprocess.run([str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages], check=True)
-        (folder / "made").touch()
-    return python
 
 
 def sample(torch: Path, folder: Path, every: int) -> int:

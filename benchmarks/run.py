@@ -20,7 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from parts import ROOT, venv
+
 TORCH = "torch==2.13.0"
 LINE = "RuntimeError: CUDA error: an illegal memory access was encountered"
 XID = b"[12345.678901] NVRM: Xid (PCI:0000:3b:00): 79, pid=4242, name=python, GPU has fallen off the bus.\n"
@@ -38,19 +39,6 @@ class Figure:
     at_most_mb: float | None = None
     peer: str = ""
     at_least: float = 0.0
-
-
-def venv(folder: Path, *packages: str) -> Path:
-    """The Python of a virtual environment with these packages; made once."""
-    python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
-    stamp = folder / "packages.txt"
-    if not stamp.exists() or stamp.read_text() != "\n".join(packages):
-        print(f"making {folder} ...", file=sys.stderr)
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, *packages], check=True)
-        stamp.write_text("\n".join(packages))
-    return python
 
 
 def log(path: Path, mib: int) -> Path:

@@ -32,7 +32,9 @@ from ongpu.hosts.sampling import demo
 from ongpu.watch import metrics, scrape
 from ongpu.watch.state import State
 
-ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from parts import fake
+
 RENDER_MS = 30.0
 CLIENTS = 8
 
@@ -60,13 +62,6 @@ def rendering(gpus: int, processes: int) -> dict[str, float]:
     for _ in range(100):
         metrics.view(state)
     return found | {"view, ms": (time.perf_counter() - began) * 10}
-
-
-def fake(folder: Path) -> None:
-    """The fake libnvidia-ml.so.1, built into the folder."""
-    source = ROOT / "tests/parts/fake_nvml.c"
-    options = ["-O2", "-fPIC", "-shared", "-pthread", "-Wl,-soname,libnvidia-ml.so.1"]
-    subprocess.run(["gcc", *options, "-o", str(folder / "libnvidia-ml.so.1"), str(source), "-lm"], check=True)
 
 
 def get(port: int) -> tuple[int, bytes]:

@@ -14,40 +14,19 @@ import argparse
 import contextlib
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from parts import ROOT, fake, venv
+
 PEERS = ("nvitop==1.7.2", "gpustat==1.1.1")
 SUBJECTS = ("ongpu", "nvidia-ml-py", "nvitop collector", "gpustat")
 WARM = 2.5  # seconds before measuring
 LIMITS = {(8, 1): 1.0, (64, 10): 5.0}  # ms a sample
-
-
-def venv(folder: Path, *packages: str) -> Path:
-    """The Python of a virtual environment with these packages; made once."""
-    python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
-    stamp = folder / "packages.txt"
-    if not stamp.exists() or stamp.read_text() != "\n".join(packages):
-        print(f"making {folder} ...", file=sys.stderr)
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-        subprocess.run([str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages], check=True)
-        stamp.write_text("\n".join(packages))
-    return python
-
-
-def fake(folder: Path) -> Path:
-    """The folder of the fake libnvidia-ml.so.1, built now."""
-    if not shutil.which("gcc"):
-        raise SystemExit("gcc is needed, to build the fake NVML")
-    source, target = ROOT / "tests/parts/fake_nvml.c", folder / "libnvidia-ml.so.1"
-    options = ["-O2", "-fPIC", "-shared", "-pthread", "-Wl,-soname,libnvidia-ml.so.1"]
-    subprocess.run(["gcc", *options, "-o", str(target), str(source), "-lm"], check=True)
-    return folder
 
 
 def processor(pid: int) -> float:

@@ -52,7 +52,7 @@ class Watched:
         other.write_text("\n".join([f"gpus = {self.gpus}", "reload = 1", "gpu.*.fan = 30", *lines]) + "\n")
         other.replace(self.scenario)
 
-    def run(self, until: Callable[[State], bool], seconds: float = 15.0) -> bool:
+    def run(self, until: Callable[[State], bool], seconds: float = 40.0) -> bool:
         """Whether that became so in time."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -326,7 +326,7 @@ FAULTS = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(int(os.environ.get("ONGPU_SCHEDULES", "10"))))
 def test_random_schedules(seed: int, watch: Callable[..., Watched]) -> None:
     """Faults upon faults; what has one is never told as well once it was asked, nobody is forgotten, and all recovers."""
     chance, node = random.Random(seed), watch()

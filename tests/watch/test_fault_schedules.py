@@ -1,5 +1,7 @@
 """Random schedules of faults through state, judge and incidents: no crash, nothing faulty told as healthy, no lost incident."""
 
+import os
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -131,5 +133,7 @@ def test_some_schedules() -> None:
 
 
 @pytest.mark.slow
-def test_a_thousand_schedules() -> None:
-    run_state_machine_as_test(Faults, settings=settings(max_examples=1000, stateful_step_count=25, deadline=None))
+def test_many_schedules() -> None:
+    """ONGPU_SCHEDULES: how many; 1,000 take some three minutes and were gone through before issue 4 was closed."""
+    many = int(os.environ.get("ONGPU_SCHEDULES", "300"))
+    run_state_machine_as_test(Faults, settings=settings(max_examples=many, stateful_step_count=25, deadline=None))
