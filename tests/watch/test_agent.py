@@ -43,6 +43,7 @@ def notify(server: Hook, more: str = "") -> str:
     [
         ("gpu.3.error = 15", "gpu-fell-off-bus"),
         ("gpu.3.temp = 95", "thermal-throttle"),
+        ("gpu.3.ecc_vol_unc = 4", "ecc-uncorrectable"),
     ],
 )
 def test_from_the_fault_to_the_webhook_in_five_seconds(tmp_path: Path, library: Path, server: Hook, fault: str, slug: str) -> None:

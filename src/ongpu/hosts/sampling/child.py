@@ -21,7 +21,7 @@ DEFAULTS: dict[str, Any] = {
     "root": "/",  # where /proc lies; another one is of a recorded tree
     "proc_every": 5.0,  # seconds between two looks at /proc
     "list_every": 1.0,  # seconds, at least, between two looks at the lists of processes
-    "count_every": 10.0,  # seconds between two looks at what seldom changes, and at GPUs that were lost
+    "count_every": 3.0,  # seconds between two looks at what seldom changes (ECC counters), and at GPUs that were lost
     "full_every": 60.0,  # seconds between two of the doctor's evidences; 0: none
     "skip": [],  # GPUs that are not asked
     "only": None,  # those that are asked alone
