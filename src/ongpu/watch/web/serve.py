@@ -19,6 +19,7 @@ from ongpu.watch.web import tokens
 from ongpu.watch.web.app import build
 from ongpu.watch.web.guard import Access, is_loopback
 from ongpu.watch.web.reading import Reader
+from ongpu.watch.web.sockets import Quiet
 
 MOST_CONNECTIONS = 512
 MOST_MESSAGE = 1 << 20  # bytes of a WebSocket message
@@ -53,8 +54,8 @@ def serve(
         listening = stack.enter_context(_listening(host, port))
         app = build(reader, access, prometheus or config.get("web", "prometheus"))
         server = uvicorn.Server(uvicorn.Config(
-            app, log_level="warning", access_log=False, server_header=False, proxy_headers=False, lifespan="on", ws_max_size=MOST_MESSAGE,
-            limit_concurrency=MOST_CONNECTIONS, timeout_graceful_shutdown=2, ssl_certfile=cert, ssl_keyfile=key,
+            app, log_level="warning", access_log=False, server_header=False, proxy_headers=False, lifespan="on", ws=Quiet,
+            ws_max_size=MOST_MESSAGE, limit_concurrency=MOST_CONNECTIONS, timeout_graceful_shutdown=2, ssl_certfile=cert, ssl_keyfile=key,
         ))  # fmt: skip
         if parent is not None:
             threading.Thread(target=_follow, args=(parent, server), name="ongpu parent", daemon=True).start()
