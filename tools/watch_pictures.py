@@ -1,7 +1,8 @@
 """Makes the pictures of the dashboard for README and the documentation: python tools/watch_pictures.py [FOLDER]
 
 They show a made-up week of a simulated node (src/ongpu/watch/web/demo.py), drawn by Chromium (tools/install_debian_parts chromium); needs
-`playwright` and the extra [web]. Writes docs/_static/watch-now.png and watch-incident.png, each 1280 pixels wide and below 200 kB.
+`playwright` and the extra [web]. Writes docs/_static/watch-now.png, watch-incident.png and watch-queue.png, each 1280 pixels wide and
+below 200 kB.
 """
 
 import json
@@ -49,9 +50,9 @@ def main(folder: Path) -> int:
             wants = {"ongpu_lang": "en", "ongpu_theme": "light"}
             context.add_cookies([{"name": name, "value": value, "url": site} for name, value in wants.items()])
             page = context.new_page()
-            for name, address in (("watch-now", "/"), ("watch-incident", f"/incidents/{lost}")):
+            for name, address in (("watch-now", "/"), ("watch-incident", f"/incidents/{lost}"), ("watch-queue", "/queue")):
                 page.goto(site + address)
-                page.wait_for_selector("main.page article")
+                page.wait_for_selector("main.page article, main.page .gantt")
                 page.wait_for_timeout(1500)
                 page.screenshot(path=str(folder / f"{name}.png"))
                 size = (folder / f"{name}.png").stat().st_size

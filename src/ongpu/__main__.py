@@ -15,9 +15,12 @@ def main() -> int:
         return 0
     gc.set_threshold(50_000)  # a short process: collecting while modules load would only take time
     sys.setswitchinterval(0.001)  # a thread that is to start a program must not wait for one that reads
-    from ongpu.fronts.cli import run
+    try:
+        from ongpu.fronts.cli import run
 
-    code = run(sys.argv[1:])
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # while modules load: later the commands see to it themselves
+        code = 130
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, full, or none
             stream.flush()

@@ -4,6 +4,8 @@ from pathlib import Path
 import pytest
 from fronts_run import ongpu
 
+from ongpu.report.layout import width_of
+
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
@@ -20,10 +22,23 @@ def test_policies_side_by_side(trace: Path) -> None:
     assert [line.split()[0] for line in done.stdout.splitlines()[2:8]] == ["fifo", "easy", "sjf", "las", "srtf", "ours"]
 
 
-def test_in_chinese(trace: Path) -> None:
-    done = ongpu("queue", "simulate", str(trace), "--policy", "ours", "--lang", "zh")
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_the_table_fits_the_terminal(trace: Path, lang: str) -> None:
+    done = ongpu("queue", "simulate", str(trace), "--lang", lang, COLUMNS="80")
     assert done.returncode == 0, done.stderr
-    assert "个作业" in done.stdout
+    assert max(map(width_of, done.stdout.splitlines())) <= 80
+    assert ("个作业" in done.stdout) == (lang == "zh")
+    assert all(done.stdout.count(f"\n{name}") >= 2 for name in ("fifo", "ours"))
+
+
+def test_short_jobs_are_told_in_seconds(tmp_path: Path) -> None:
+    path = tmp_path / "short.jsonl"
+    rows = [{"id": f"j{n}", "submitted": n, "duration": 7, "gpus": 1, "project": "demo" if n else ""} for n in range(20)]
+    path.write_text("\n".join(json.dumps(row) for row in rows))
+    done = ongpu("queue", "simulate", str(path), "--gpus", "20", "--policy", "fifo", "--lang", "en")
+    assert "7.0s" in done.stdout
+    none = ongpu("queue", "simulate", str(path), "--cluster", "nope", "--lang", "en")
+    assert (none.returncode, "it has: demo\n" in none.stderr) == (2, True)
 
 
 def test_json_and_plot(trace: Path, tmp_path: Path) -> None:

@@ -42,6 +42,32 @@ def test_one_holder_and_all_can_see_who(place: Path) -> None:
     taken(place, *GPUS).close()
 
 
+def test_parts_of_a_gpu_stand_beside_each_other_and_never_beside_the_whole(place: Path) -> None:
+    gpu = GPUS[0]
+
+    def part(slot: int, *beside: int) -> Lease | Holder:
+        return take(place, [gpu, GPUS[1]], {"pid": os.getpid()}, {gpu: slot, GPUS[1]: slot}, {gpu: beside, GPUS[1]: beside})
+
+    with taken(place, gpu):
+        assert isinstance(part(1), Holder)
+    first = part(1)
+    assert isinstance(first, Lease)
+    assert isinstance(take(place, [gpu], {}), Holder), "the whole"
+    assert isinstance(part(1), Holder), "the same part"
+    assert isinstance(part(2), Holder), "somebody else's part: another queue"
+    second = part(2, 1)
+    assert isinstance(second, Lease)
+    last = part(63, 1, 2)
+    assert isinstance(last, Lease)
+    assert isinstance(part(5, 1, 2), Holder), "63 is not ours to stand beside"
+    last.close()
+    assert sorted(held(place, GPUS)) == GPUS[:2]
+    first.close()
+    assert isinstance(take(place, [gpu], {}), Holder), "part 2 is still there"
+    second.close()
+    taken(place, gpu).close()
+
+
 def test_looking_disturbs_no_taker(place: Path) -> None:
     taken(place, *GPUS).close()
     looks = subprocess.Popen([sys.executable, "-c", LOOKER, str(place), *GPUS])
@@ -278,7 +304,7 @@ def test_a_longer_storm(place: Path, tmp_path: Path) -> None:
 
 
 def test_the_storm_would_tell_two_holders(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leases, "_lock", lambda file: True)
+    monkeypatch.setattr(leases, "_lock", lambda *of: True)
     with pytest.raises(AssertionError, match="7"):
         storm(place, tmp_path / "marks", 20, 1000)
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ongpu.hosts.redact import Redactor, for_this_machine
+from ongpu.hosts.redact import Redactor, for_this_machine, is_secret
 
 
 @pytest.mark.parametrize(
@@ -63,3 +63,27 @@ def test_own_names_go_wherever_they_stand() -> None:
 def test_any_text_is_taken_and_masking_twice_changes_nothing_more(text: str) -> None:
     once = Redactor().text(text)
     assert Redactor().text(once).count("<secret>") >= once.count("<secret>")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "secret"),
+    [
+        ("HF_TOKEN", "x", True),
+        ("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE", True),
+        ("AWS_SECRET_ACCESS_KEY", "/+no/file=", True),
+        ("githubToken", "x", True),
+        ("MYSQL_PWD", "x", True),
+        ("PLAIN", "ghp_0123456789012345678901234567890123456789", True),
+        ("HTTP_PROXY", "http://ann:pass@proxy:3128", True),
+        ("HTTP_PROXY", "http://proxy:3128", False),
+        ("PWD", "/", False),
+        ("SSH_AUTH_SOCK", "/proc/self/status", False),
+        ("HF_TOKEN", "", False),
+        ("HF_HUB_DISABLE_IMPLICIT_TOKEN", "1", False),
+        ("MAX_TOKENS", "512", False),
+        ("TOKENIZERS_PARALLELISM", "false", False),
+        ("PATH", "/usr/bin:/bin", False),
+    ],
+)
+def test_which_variables_are_secrets(name: str, value: str, secret: bool) -> None:
+    assert is_secret(name, value) is secret

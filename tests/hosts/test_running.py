@@ -243,3 +243,83 @@ class TestInATerminal:
         shell.type(f"stty -g > {kept}.1; {line(kept, 'raise SystemExit(2)')}; stty -g > {kept}.2; echo o''k\n")
         shell.until("ok")
         assert Path(f"{kept}.1").read_text() == Path(f"{kept}.2").read_text()
+
+
+UNDER = (
+    HARNESS.replace("import os, sys", "import os, sys\nfrom ongpu.hosts.under import Under")
+    .replace("running = Running(sys.argv[2:], os.environ)", """under = Under(sys.argv[1] + ".told", sys.argv[1] + ".log")
+running = Running([sys.argv[1] + ".tool", *under.argv(sys.argv[2:])], os.environ, under=under)""")
+)  # fmt: skip
+
+
+TOOL = "import subprocess, sys; subprocess.Popen(sys.argv[1:]).wait()"  # SIGINT ends it, and it closes files for its child
+
+
+class TestUnderATool:
+    """A tool that writes among the command's words, or ends before it; as compute-sanitizer and nsys were seen to do."""
+
+    def line(self, kept: Path, tool: str, program: str) -> str:
+        file = kept.with_suffix(".tool")
+        file.write_text(f"#!/bin/sh\necho words of the tool\n{tool}\n")
+        file.chmod(0o755)
+        return line(kept, program).replace("harness.py", "under.py")
+
+    @pytest.fixture(autouse=True)
+    def harness(self, kept: Path) -> None:
+        (kept.parent / "under.py").write_text(UNDER)
+
+    def test_in_a_terminal_it_has_the_terminal_and_its_own_code(self, shell: Terminal, kept: Path) -> None:
+        shell.type(self.line(kept, '"$@"; exit 0', ABOUT + "; print('read', input()); exit(4)") + "\n")
+        shell.until("True|True|True")
+        shell.type("hello\n")
+        shell.until("read hello")
+        shell.until("$ ")
+        shell.type("echo code $?.\n")
+        shell.until("code 4.")
+        assert "words of the tool" in kept.with_suffix(".log").read_text()
+        assert "words of the tool" not in kept.read_text()
+
+    def test_keys_reach_it_and_a_tool_that_they_end_does_not_take_it_along(self, shell: Terminal, kept: Path) -> None:
+        program = "import time\ntry: print('u' + 'p'); time.sleep(60)\nexcept KeyboardInterrupt: time.sleep(1); print('go' + 'ne'); exit(5)"
+        shell.type(self.line(kept, f"exec {sys.executable} -c '{TOOL}' \"$@\"", program) + "\n")
+        shell.until("up")
+        shell.type("\x03")
+        shell.until("gone")
+        shell.until("$ ")
+        shell.type("echo code $?.\n")
+        shell.until("code 5.")
+
+    def test_a_signal_goes_to_the_command_and_not_to_the_tool(self, kept: Path) -> None:
+        program = "trap 'sleep 1; echo got; exit 9' TERM; echo up; while :; do sleep 0.05; done"
+        self.line(kept, '"$@" & trap "exit 143" TERM; wait', "")
+        words = [sys.executable, str(kept.parent / "under.py"), str(kept), "sh", "-c", program]
+        with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+            assert process.stdout
+            assert process.stdout.readline() == b"up\n"
+            process.terminate()
+            assert process.stdout.read() == b"got\n"
+            assert process.wait(20) == 9
+
+    @pytest.mark.parametrize(("tool", "code"), [("exit 13", 13), ("exit 0", 0), ("kill -9 $$", 137)])
+    def test_a_tool_that_starts_nothing_is_told_by_its_own_code(self, kept: Path, tool: str, code: int) -> None:
+        self.line(kept, tool, "")
+        words = [sys.executable, str(kept.parent / "under.py"), str(kept), "true"]
+        assert subprocess.run(words, timeout=20, check=False).returncode == code
+        assert not kept.with_suffix(".told").exists()
+
+    @pytest.mark.parametrize(("name", "code"), [("no-such-program-x", 127), ("/", 126)])
+    def test_a_command_that_cannot_be_run_is_told_as_shells_do(self, kept: Path, name: str, code: int) -> None:
+        self.line(kept, '"$@"; exit 0', "")
+        words = [sys.executable, str(kept.parent / "under.py"), str(kept), name]
+        assert subprocess.run(words, timeout=20, check=False, capture_output=True).returncode == code
+
+    def test_a_command_that_is_killed_with_its_guard_is_waited_for_no_longer(self, kept: Path) -> None:
+        self.line(kept, '"$@" & sleep 0.7; kill -9 $!; exit 1', "")
+        words = [sys.executable, str(kept.parent / "under.py"), str(kept), "sleep", "30"]
+        with subprocess.Popen(words, start_new_session=True) as process:
+            end = time.monotonic() + 10
+            while not kept.with_suffix(".told").exists() and time.monotonic() < end:
+                time.sleep(0.05)
+            time.sleep(1)
+            os.kill(int(kept.with_suffix(".told").read_text().split()[1]), signal.SIGKILL)
+            assert process.wait(20) == 1, "how it ended is not known: the tool's own code"

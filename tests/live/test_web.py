@@ -34,7 +34,7 @@ FLAGS = (
     "--disable-sync",
 )  # fmt: skip
 EVIL = "<img src=x onerror=\"document.title='hacked'\"><script>document.title='hacked'</script>{b}"
-PAGES = ("/", "/history?range=24h", "/incidents", "/work?range=7d", "/fleet")
+PAGES = ("/", "/queue?range=24h", "/history?range=24h", "/incidents", "/work?range=7d", "/fleet")
 
 
 def speak(path: Path, stop: threading.Event) -> None:
@@ -52,6 +52,8 @@ def week(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     path = tmp_path_factory.mktemp("week") / "watch.db"
     demo.fill(path)
     create(path.with_name("web.token"))
+    (path.parent / "ongpu").mkdir()
+    (path.parent / "ongpu" / "watch.toml").write_text("[web]\nsubmit = true\n")  # the queue beside a simulated node is made up
     stop = threading.Event()
     thread = threading.Thread(target=speak, args=(path, stop))
     thread.start()
@@ -146,7 +148,7 @@ def test_every_page_is_drawn(browser: Any, site: str, week: Path, lang: str, the
         lost = next(one["id"] for one in store.incidents(open_only=True) if one["slug"] == "gpu-fell-off-bus")
     for width in (1280, 390):
         with reader(browser, site, lang, theme, width) as page:
-            for path in (*PAGES, f"/incidents/{lost}", "/login"):
+            for path in (*PAGES, f"/incidents/{lost}", "/queue/4341", "/login"):
                 if path == "/login":
                     page.goto(site + path)
                 else:
@@ -157,7 +159,7 @@ def test_every_page_is_drawn(browser: Any, site: str, week: Path, lang: str, the
                 assert page.evaluate("document.documentElement.lang").startswith("zh" if lang == "zh" else "en")
                 assert len(page.inner_text("body")) > 40, path
                 assert pale(page) == [], path
-    assert len(list(folder.glob(f"*-{lang}-{theme}-*.png"))) == 14
+    assert len(list(folder.glob(f"*-{lang}-{theme}-*.png"))) == 18
 
 
 PALE = """() => {
@@ -281,6 +283,58 @@ def test_a_reader_with_the_token_acknowledges_and_silences(browser: Any, site: s
         assert store.silences(time.time()) == []
 
 
+def test_a_reader_with_the_token_submits_and_steers_jobs(browser: Any, site: str, week: Path) -> None:
+    token = week.with_name("web.token").read_text().strip()
+    with reader(browser, site) as page:
+        go(page, site, "/queue")
+        assert page.locator("button:has-text('Submit')").count() == 0
+        page.click("main a:has-text('Log in with the token')")
+        page.fill("#token", token)
+        page.click("button:has-text('Log in')")
+        page.wait_for_selector("h2:has-text('Submit a job')")
+        page.get_by_role("button", name="Submit", exact=True).click()
+        page.wait_for_selector("text=Write a command.")
+        page.get_by_label("Command").fill(f"python train.py '{EVIL[:20]}'")
+        page.get_by_label("Name", exact=True).fill(EVIL[:60])
+        page.get_by_label("GPU memory, GiB").fill("20")
+        page.wait_for_timeout(300)
+        page.get_by_role("button", name="Submit", exact=True).click()
+        note = page.wait_for_selector("text=/Submitted as job \\d+/").inner_text()
+        number = re.findall(r"job (\d+)", note)[0]
+        page.wait_for_selector(f"main a[href='/queue/{number}']")
+        go(page, site, f"/queue/{number}")
+        text = page.inner_text("article.diagnosis")
+        assert EVIL[:60] in text
+        assert "20 GiB" in text
+        assert "python train.py" in text
+        page.get_by_role("button", name="Hold", exact=True).click()
+        page.wait_for_selector("article .chip:has-text('held')")
+        page.get_by_role("button", name="Release", exact=True).click()
+        page.wait_for_selector("article .chip:has-text('waiting')", timeout=8000)
+        page.get_by_role("button", name="Cancel", exact=True).click()
+        page.wait_for_selector("article .chip:has-text('cancelled')")
+        assert page.get_by_role("button", name="Cancel", exact=True).count() == 0
+        assert "hacked" not in page.title()
+
+
+def test_the_chart_of_the_queue_can_be_gone_through_by_keyboard(browser: Any, site: str) -> None:
+    with reader(browser, site) as page:
+        go(page, site, "/queue?range=6h")
+        bars = page.locator(".gantt a.run[href]")
+        assert bars.count() > 5
+        assert all(label for label in bars.evaluate_all("all => all.map(one => one.getAttribute('aria-label'))"))
+        bars.first.focus()
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/queue/4*")
+        page.wait_for_selector("article.diagnosis")
+        go(page, site, "/queue?range=24h")
+        inside = page.evaluate("""() => [...document.querySelectorAll('.gantt .run')].every(one => {
+            const a = one.getBoundingClientRect(), b = one.parentElement.getBoundingClientRect();
+            return a.left >= b.left - 1 && a.right <= b.right + 1 && a.top >= b.top - 1 && a.bottom <= b.bottom + 1; })""")
+        assert inside
+        assert page.locator(".gantt .fault.error").count() >= 1
+
+
 def test_a_session_that_ended_writes_nothing(browser: Any, week: Path) -> None:
     with served(week) as (site, _), reader(browser, site) as page:
         until_up(site)
@@ -389,7 +443,7 @@ def test_the_api_is_as_its_document_says(site: str, week: Path) -> None:
 def test_without_a_history_every_page_says_so(tmp_path: Path) -> None:
     with served(tmp_path / "none.db") as (site, _):
         until_up(site)
-        for path in (*PAGES[:4], "/incidents/3"):
+        for path in ("/", *PAGES[2:5], "/incidents/3"):
             with urllib.request.urlopen(site + path, timeout=20) as answer:
                 assert "no history here yet" in answer.read().decode(), path
         with pytest.raises(urllib.error.HTTPError, match="404"):

@@ -24,6 +24,9 @@
  *     persistence pstate sm_active tensor_active dram_active nvlinks cc recovery_action
  *     devid mig_devices nvlink_inactive nvlink_errors fabric_state fabric_status
  *     tlimit_slowdown tlimit_shutdown   (cc >= 89: fields 193-196 answer as margins, see gpu_max_c)
+ *   gpu.3.slice = GI,CI,MIB,USED_MIB,PROFILE[,UUID]   a MIG device (with mig = 1); may be repeated (at most 8)
+ *   gpu.3.slice_proc = N,PID,MIB     a program on its slice N
+ *   gpu.3.nvlink_to = 1,4            4 links lead to GPU 1; may be repeated; those left lead to a switch
  *   gpu.3.proc = PID,MIB,C|G[,SM%[,MEM%]]   may be repeated
  *   gpu.3.error = 15             every query of that GPU returns 15 (GPU_IS_LOST)
  *   gpu.3.error_after_s = 5      ... only from 5 s after nvmlInit on
@@ -53,7 +56,8 @@ enum { OK = 0, UNINIT = 1, INVAL = 2, NOTSUP = 3, NOTFOUND = 6, SMALL = 7, TIMEO
 #define MAXPROC 1536
 #define MAXRULE 64
 
-typedef struct { u32 pid, mib, type, sm, mem; } proc_t;
+#define MAXSLICE 8
+typedef struct { u32 pid, mib, type, sm, mem, gi, ci; } proc_t;
 typedef struct { char word[48]; int code; } rule_t;
 typedef struct dev {
     u32 index;
@@ -71,6 +75,8 @@ typedef struct dev {
     rule_t rule[16];
     u32 nrule;
     char hang_in[48];
+    u32 is_slice, gi, ci, nslice, peer[18], npeer;   /* peer: for each NVLink the GPU at its other end, plus one */
+    struct dev *slice[MAXSLICE], *whole;
 } dev_t_;
 typedef dev_t_ *D;
 
@@ -88,7 +94,8 @@ static u64 ncalls;
 static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + t.tv_nsec * 1e-9; }
 
 static void dev_default(D d, u32 i) {
-    memset(d, 0, sizeof *d);
+    struct dev *kept[MAXSLICE]; memcpy(kept, d->slice, sizeof kept);   /* handles stay valid */
+    memset(d, 0, sizeof *d); memcpy(d->slice, kept, sizeof kept);
     d->index = i;
     snprintf(d->name, sizeof d->name, "NVIDIA A100-SXM4-80GB");
     snprintf(d->uuid, sizeof d->uuid, "GPU-fa4e0000-0000-4000-8000-%012x", i);
@@ -122,6 +129,33 @@ static int set_long(D d, const char *k, const char *v) {
     return 0;
 }
 
+static void dev_default(D d, u32 i);
+static D add_slice(D d) {
+    if (d->nslice >= MAXSLICE) return NULL;
+    D *s = &d->slice[d->nslice];
+    if (!*s) *s = calloc(1, sizeof **s);
+    dev_default(*s, d->index);
+    (*s)->is_slice = 1; (*s)->whole = d; (*s)->gi = d->nslice + 1; (*s)->ci = 0; (*s)->mem_total = 9728ULL << 20; (*s)->mem_used = 12ULL << 20;
+    snprintf((*s)->uuid, sizeof (*s)->uuid, "MIG-fa4e0000-0000-4000-8%03x-%012x", d->nslice, d->index);
+    snprintf((*s)->name, sizeof (*s)->name, "%.60s MIG 1g.10gb", d->name);
+    d->nslice++;
+    return *s;
+}
+static void set_slice(D d, const char *v) {
+    u32 gi, ci; unsigned long long total, used; char profile[32] = "1g.10gb", uuid[96] = "";
+    if (sscanf(v, "%u,%u,%llu,%llu,%31[^,],%95s", &gi, &ci, &total, &used, profile, uuid) < 4) return;
+    D s = add_slice(d); if (!s) return;
+    s->gi = gi; s->ci = ci; s->mem_total = total << 20; s->mem_used = used << 20;
+    snprintf(s->name, sizeof s->name, "%.50s MIG %.30s", d->name, profile);
+    if (uuid[0]) snprintf(s->uuid, sizeof s->uuid, "%s", uuid);
+}
+static void set_slice_proc(D d, const char *v) {
+    u32 n, pid, mib;
+    if (sscanf(v, "%u,%u,%u", &n, &pid, &mib) < 3 || n >= d->nslice) return;
+    D both[2] = {d, d->slice[n]};
+    for (int i = 0; i < 2; i++) if (both[i]->nproc < MAXPROC) both[i]->proc[both[i]->nproc++] = (proc_t){pid, mib, 0, 0, 0, d->slice[n]->gi, d->slice[n]->ci};
+}
+
 static void set_dev(D d, const char *k, const char *v) {
     if (set_long(d, k, v)) return;
     if (!strcmp(k, "name")) snprintf(d->name, sizeof d->name, "%s", v);
@@ -135,8 +169,15 @@ static void set_dev(D d, const char *k, const char *v) {
         snprintf(d->rule[d->nrule].word, sizeof d->rule[0].word, "%s", k + 6);
         d->rule[d->nrule++].code = atoi(v);
     } else if (!strncmp(k, "hang.", 5)) snprintf(d->hang_in, sizeof d->hang_in, "%s", k + 5);
+    else if (!strcmp(k, "slice")) set_slice(d, v);
+    else if (!strcmp(k, "slice_proc")) set_slice_proc(d, v);
+    else if (!strcmp(k, "nvlink_to")) {
+        u32 other = 0, n = 1; sscanf(v, "%u,%u", &other, &n);
+        while (n-- && d->npeer < 18) d->peer[d->npeer++] = other + 1;
+        if (d->nvlinks < (long)d->npeer) d->nvlinks = d->npeer;
+    }
     else if (!strcmp(k, "proc") && d->nproc < MAXPROC) {
-        proc_t *p = &d->proc[d->nproc]; char ty = 'C'; p->sm = p->mem = 0;
+        proc_t *p = &d->proc[d->nproc]; char ty = 'C'; p->sm = p->mem = 0; p->gi = p->ci = 0xFFFFFFFFu;
         if (sscanf(v, "%u,%u,%c,%u,%u", &p->pid, &p->mib, &ty, &p->sm, &p->mem) >= 2) { p->type = ty == 'G'; d->nproc++; }
     } else fprintf(stderr, "fake_nvml: unknown key %s\n", k);
 }
@@ -188,6 +229,11 @@ static void maybe_reload(void) {
 /* like a driver whose GPU does not answer: the call never returns */
 static void hang_in(const char *fn) { for (u32 i = 0; i < nhang; i++) if (strstr(fn, hangs[i].word)) for (;;) pause(); }
 
+static int known(D d) {
+    if (d >= devs && d < devs + ndev) return 1;
+    for (u32 i = 0; i < ndev; i++) for (u32 n = 0; n < devs[i].nslice; n++) if (devs[i].slice[n] == d) return 1;
+    return 0;
+}
 /* gate every query: initialised? known handle? an injected error? */
 static ret_t gate(const char *fn, D d, int has_dev) {
     __atomic_add_fetch(&ncalls, 1, __ATOMIC_RELAXED);
@@ -197,11 +243,14 @@ static ret_t gate(const char *fn, D d, int has_dev) {
     for (u32 i = 0; i < nmiss; i++) if (strstr(fn, miss[i].word)) return NOFUNC;
     for (u32 i = 0; i < nrule; i++) if (strcmp(rules[i].word, "Init") && (rules[i].word[0] == '*' || strstr(fn, rules[i].word))) return rules[i].code;
     if (has_dev) {
-        if (d < devs || d >= devs + ndev) return INVAL;
+        if (!known(d)) return INVAL;
         if (d->hang_in[0] && strstr(fn, d->hang_in)) for (;;) pause();
         int us = lat_all;
         for (u32 i = 0; i < nlat; i++) if (strstr(fn, lats[i].word)) us = lats[i].code;
         if (us) usleep(us);
+        if (d->is_slice && !strstr(fn, "Name") && !strstr(fn, "UUID") && !strstr(fn, "Memory") && !strstr(fn, "Mig") && !strstr(fn, "Instance")
+            && !strstr(fn, "Processes") && !strstr(fn, "Capability") && !strstr(fn, "Attributes")) return NOTSUP;   /* as nvml.h says of MIG handles */
+        if (!d->is_slice && d->mig > 0 && strstr(fn, "Utilization")) return NOTSUP;
         if (d->error || d->nrule) {
             if (d->error_after > 0 && now() - t0 < d->error_after) return OK;
             for (u32 i = 0; i < d->nrule; i++) if (strstr(fn, d->rule[i].word)) return d->rule[i].code;
@@ -308,7 +357,10 @@ GETU(nvmlDeviceGetRetiredPagesPendingStatus, d->ret_pending)
 GETU(nvmlDeviceGetNumFans, d->fan < 0 ? 0 : 1)
 GETU(nvmlDeviceGetNumGpuCores, 6912)
 GETU(nvmlDeviceGetMaxMigDeviceCount, d->mig ? 7 : 0)
-GETU(nvmlDeviceIsMigDeviceHandle, 0)
+GETU(nvmlDeviceIsMigDeviceHandle, d->is_slice)
+API ret_t nvmlDeviceGetGpuInstanceId(D d, u32 *o) { G(d); NN(o); if (!d->is_slice) return NOTSUP; *o = d->gi; return OK; }
+API ret_t nvmlDeviceGetComputeInstanceId(D d, u32 *o) { G(d); NN(o); if (!d->is_slice) return NOTSUP; *o = d->ci; return OK; }
+API ret_t nvmlDeviceGetDeviceHandleFromMigDeviceHandle(D d, D *o) { G(d); NN(o); if (!d->is_slice) return INVAL; *o = d->whole; return OK; }
 GETU(nvmlDeviceGetMultiGpuBoard, 0)
 API ret_t nvmlDeviceGetPowerManagementLimitConstraints(D d, u32 *lo, u32 *hi) { G(d); *lo = 100000; *hi = (u32)d->deflimit; return OK; }
 API ret_t nvmlDeviceGetTotalEnergyConsumption(D d, u64 *e) { G(d); *e = (u64)((now() - t0) * d->power); return OK; }
@@ -316,7 +368,7 @@ API ret_t nvmlDeviceGetFanSpeed(D d, u32 *o) { G(d); if (d->fan < 0) return NOTS
 API ret_t nvmlDeviceGetFanSpeed_v2(D d, u32 f, u32 *o) { G(d); if (d->fan < 0) return NOTSUP; if (f) return INVAL; *o = (u32)d->fan; return OK; }
 API ret_t nvmlDeviceGetCudaComputeCapability(D d, int *a, int *b) { G(d); *a = d->cc / 10; *b = d->cc % 10; return OK; }
 API ret_t nvmlDeviceGetMigMode(D d, u32 *a, u32 *b) { G(d); if (d->mig < 0) return NOTSUP; *a = *b = (u32)d->mig; return OK; }
-API ret_t nvmlDeviceGetMigDeviceHandleByIndex(D d, u32 i, D *o) { G(d); NN(o); if (d->mig <= 0 || (long)i >= d->mig_devices) return NOTFOUND; *o = d; return OK; }
+API ret_t nvmlDeviceGetMigDeviceHandleByIndex(D d, u32 i, D *o) { G(d); NN(o); while (d->mig > 0 && (long)d->nslice < d->mig_devices && add_slice(d)) ; if (d->mig <= 0 || i >= d->nslice) return NOTFOUND; *o = d->slice[i]; return OK; }
 API ret_t nvmlDeviceGetDriverModel(D d, u32 *a, u32 *b) { G(d); (void)a; (void)b; return NOTSUP; }
 API ret_t nvmlDeviceGetDriverModel_v2(D d, u32 *a, u32 *b) { G(d); (void)a; (void)b; return NOTSUP; }
 
@@ -368,6 +420,14 @@ API ret_t nvmlDeviceGetRetiredPages(D d, u32 c, u32 *n, u64 *a) { G(d); (void)c;
 API ret_t nvmlDeviceGetRemappedRows(D d, u32 *c, u32 *u, u32 *p, u32 *f) { G(d); *c = (u32)d->rm_cor; *u = (u32)d->rm_unc; *p = (u32)d->rm_pending; *f = (u32)d->rm_failed; return OK; }
 API ret_t nvmlDeviceGetPcieThroughput(D d, u32 k, u32 *v) { G(d); *v = (u32)(k ? d->rx : d->tx); return OK; }
 API ret_t nvmlDeviceGetNvLinkState(D d, u32 l, u32 *a) { G(d); if ((long)l >= d->nvlinks) return d->nvlinks ? INVAL : NOTSUP; *a = (long)l < d->nvlinks - d->link_off; return OK; }
+API ret_t nvmlDeviceGetNvLinkRemotePciInfo_v2(D d, u32 l, pci_t *p) {
+    G(d); NN(p); if ((long)l >= d->nvlinks) return d->nvlinks ? INVAL : NOTSUP;
+    memset(p, 0, sizeof *p);
+    if (l < d->npeer && d->peer[l] - 1 < ndev) busid(&devs[d->peer[l] - 1], p->busid, sizeof p->busid, 1);
+    else snprintf(p->busid, sizeof p->busid, "00000000:%02X:00.0", 0xC0 + l % 6);
+    return OK;
+}
+API ret_t nvmlDeviceGetNvLinkRemotePciInfo(D d, u32 l, pci_t *p) { return nvmlDeviceGetNvLinkRemotePciInfo_v2(d, l, p); }
 API ret_t nvmlDeviceGetNvLinkErrorCounter(D d, u32 l, u32 c, u64 *n) { G(d); NN(n); if ((long)l >= d->nvlinks) return d->nvlinks ? INVAL : NOTSUP; *n = c == 2 && l == 0 ? (u64)d->link_errors : 0; return OK; }
 typedef struct { unsigned char cluster[16]; ret_t status; u32 clique; unsigned char state; } fabric_t;
 API ret_t nvmlDeviceGetGpuFabricInfo(D d, fabric_t *f) { G(d); NN(f); memset(f, 0, sizeof *f); f->state = (unsigned char)d->fabric_state; f->status = (ret_t)d->fabric_status; return OK; }
@@ -382,7 +442,7 @@ static ret_t procs(D d, u32 want, u32 *n, void *o, int v1) {
     have = 0;
     for (u32 i = 0; i < d->nproc; i++) if (d->proc[i].type == want) {
         if (v1) { pi1_t *p = (pi1_t *)o + have; p->pid = d->proc[i].pid; p->mem = (u64)d->proc[i].mib << 20; }
-        else { pi2_t *p = (pi2_t *)o + have; p->pid = d->proc[i].pid; p->mem = (u64)d->proc[i].mib << 20; p->gi = p->ci = 0xFFFFFFFFu; }
+        else { pi2_t *p = (pi2_t *)o + have; p->pid = d->proc[i].pid; p->mem = (u64)d->proc[i].mib << 20; p->gi = d->proc[i].gi; p->ci = d->proc[i].ci; }
         have++;
     }
     *n = have; return OK;

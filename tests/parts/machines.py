@@ -290,6 +290,14 @@ def build_nvml(folder: Path) -> Path:
     return folder
 
 
+def build_cuda(folder: Path) -> Path:
+    """A fake libcuda, built into `folder`."""
+    source = Path(__file__).parent / "fake_cuda.c"
+    library = folder / "libcuda.so.1"
+    subprocess.run(["gcc", "-O2", "-Wall", "-fPIC", "-shared", "-Wl,-soname,libcuda.so.1", "-o", str(library), str(source)], check=True)
+    return folder
+
+
 def build_library(path: Path, soname: str, needs: tuple[str, ...] = (), rpath: str = "") -> Path:
     """A small shared library that needs others by these names, as a wheel's libraries do."""
     path.parent.mkdir(parents=True, exist_ok=True)

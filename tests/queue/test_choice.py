@@ -42,11 +42,45 @@ def test_neighbours_go_before_the_freest_and_like_before_unlike() -> None:
     assert got(cards, Request(4)) == [0, 1, 2, 3]
 
 
-def test_a_partitioned_card_is_never_given_whole() -> None:
-    whole = card(0, partitioned=True)
-    some = card(0, uuid="MIG-1", slice=True, total=10240, free=10000)
-    assert [one.uuid for one in choose([whole, some], Request()).cards] == ["MIG-1"]  # type: ignore[union-attr]
-    assert refused([whole, some], Request(2)).never
+def part(index: int, size: int = 10240, **more: object) -> Card:
+    told = {"uuid": f"MIG-{size}", "slice": True, "card": f"GPU-{index}", "total": size, "free": size, "util": None}
+    return card(index, name=f"A100 MIG {size}", **{**told, **more})
+
+
+def test_a_partitioned_card_is_never_given_whole_and_a_program_gets_one_slice() -> None:
+    cut = [card(0, partitioned=True), part(0), part(0, 20480)]
+    assert [one.uuid for one in choose(cut, Request()).cards] == ["MIG-20480"]  # type: ignore[union-attr]
+    answer = refused(cut, Request(2))
+    assert answer.never
+    assert answer.each == (("GPU 0 MIG 10240", "slice", ""), ("GPU 0 MIG 20480", "slice", ""))
+    assert refused([card(0, partitioned=True)], Request()).each == (("GPU 0", "partitioned", ""),)
+
+
+def test_the_smallest_slice_that_has_it_and_whole_cards_for_those_who_name_no_size() -> None:
+    cards = [card(0), card(1, partitioned=True), part(1), part(1, 20480), part(1, 40960)]
+    for memory, uuid in ((None, "GPU-0"), (5000, "MIG-10240"), (15000, "MIG-20480"), (30000, "MIG-40960"), (60000, "GPU-0")):
+        assert [one.uuid for one in choose(cards, Request(1, memory)).cards] == [uuid]  # type: ignore[union-attr]
+
+
+def test_a_card_that_was_at_fault_takes_its_slices_with_it() -> None:
+    assert refused([part(0)], Request(avoid=frozenset({"GPU-0"}))).each[0][1] == "avoided"
+
+
+def pairs(*links: tuple[int, int, int], count: int = 4, **more: object) -> list[Card]:
+    """Cards with so many NVLink links between some of them."""
+    both = [*links, *((b, a, n) for a, b, n in links)]
+    return [card(n, linked=tuple((f"GPU-{b}", times) for a, b, times in both if a == n), **more) for n in range(count)]
+
+
+@pytest.mark.parametrize(("links", "count", "chosen"), [
+    (((0, 2, 4), (1, 3, 4)), 2, [0, 2]),
+    (((0, 1, 1), (2, 3, 2)), 2, [2, 3]),
+    (((0, 1, 2), (1, 2, 2), (0, 2, 2), (2, 3, 2)), 3, [0, 1, 2]),
+    (((0, 1, 2), (2, 3, 2)), 3, [0, 1, 2]),
+])  # fmt: skip
+def test_those_that_nvlink_joins_go_together(links: tuple[tuple[int, int, int], ...], count: int, chosen: list[int]) -> None:
+    cards = [replace(one, near=("numa0",) if one.index in (0, 1) else ("numa1",)) for one in pairs(*links)]
+    assert got(cards, Request(count)) == chosen, "NVLink counts more than the node of NUMA"
 
 
 @pytest.mark.parametrize(("cards", "want", "never", "fits", "words"), [
@@ -66,7 +100,9 @@ CARDS = st.lists(
     st.builds(
         card, st.integers(0, 15), total=st.none() | st.integers(1000, 200000), free=st.none() | st.integers(0, 200000),
         util=st.none() | st.integers(0, 100), unfit=st.none() | st.just("x"), holder=st.none() | st.just("ada"),
-        foreign=st.sampled_from([(), ("pid 1",)]), partitioned=st.booleans(), name=st.sampled_from(["A", "B"]),
+        foreign=st.sampled_from([(), ("pid 1",)]), partitioned=st.booleans(), slice=st.booleans(),
+        linked=st.lists(st.tuples(st.sampled_from(["GPU-0", "GPU-1", "GPU-2"]), st.integers(1, 4)), max_size=3).map(tuple),
+        name=st.sampled_from(["A", "B"]),
         near=st.lists(st.sampled_from(["n0", "n1", "s0"]), max_size=3).map(tuple),
     ),
     max_size=12, unique_by=lambda one: one.index,

@@ -210,7 +210,7 @@ def test_scripts_are_sound_shell(script: Path) -> None:
     assert subprocess.run(["sh", "-n", str(script)], check=False).returncode == 0
 
 
-@pytest.mark.parametrize("target", ["slurm", "kubernetes", "torchrun"])
+@pytest.mark.parametrize("target", ["slurm", "kubernetes", "ray", "torchrun"])
 def test_install_prints_every_file_and_each_alone(target: str) -> None:
     whole = ongpu("gate", "install", target).stdout
     parts = [line.split()[2].rstrip(":") for line in whole.splitlines() if line.startswith("# ====")]

@@ -245,7 +245,7 @@ def test_jobs_without_gpus_start_at_once() -> None:
         assert starts(place([waits("cpu", 0)], [], policy, NOW)) == {"cpu": ()}
 
 
-@pytest.mark.parametrize("name", WORDS)
+@pytest.mark.parametrize("name", [name for name in WORDS if "{en}" not in WORDS[name][0]])  # those bring their own words, in both
 def test_reasons_name_the_same_in_both_languages(name: str) -> None:
     import string
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from parts.machines import Box
+from parts.runs import Machine, gpu, slice_of
 
 from ongpu.facts.sample import COLUMNS
-from ongpu.hosts import oom_kills
+from ongpu.hosts import leases, oom_kills
 from ongpu.model import Certainty, Finding, Layer, Report, Rule, Severity, Text, Verdict
 from ongpu.queue import run as ends
 from ongpu.queue.run import MOST_POINTS, Recorder, Used, ending
@@ -25,50 +25,9 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="runs commands a
 SHOW = "echo GPU=$CUDA_VISIBLE_DEVICES ORDER=$CUDA_DEVICE_ORDER"
 
 
-class Machine:
-    """A recorded machine with GPUs, on which commands are run."""
-
-    def __init__(self, folder: Path, library: Path, *nvml: str, cards: int = 4, **files: str) -> None:
-        self.folder = folder
-        self.box = Box(cards=cards, nvml=["reload = 1", *nvml], files={path.replace("__", "/"): text for path, text in files.items()})
-        self.box.write(folder / "root")
-        mine = self.box.environment(library)
-        self.environ = {
-            **os.environ, "LC_ALL": "C.UTF-8", "ONGPU_LEASES": str(folder / "leases"), "FAKE_NVML": mine["FAKE_NVML"],
-            "LD_LIBRARY_PATH": mine["LD_LIBRARY_PATH"],
-        }  # fmt: skip
-        self.environ.pop("CUDA_VISIBLE_DEVICES", None)
-
-    def line(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "ongpu", "run", "--no-kernel-log", "--root", str(self.folder / "root"), *arguments]
-
-    def run(self, *arguments: str, **environ: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            self.line(*arguments), capture_output=True, text=True, timeout=60, env={**self.environ, **environ}, check=False,
-            stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-
-    def start(self, *arguments: str) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
-            self.line(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environ, stdin=subprocess.DEVNULL,
-            start_new_session=True,
-        )  # fmt: skip
-
-    def says(self, *nvml: str) -> None:
-        """The driver says this too, from now on."""
-        path = self.folder / "root/.ongpu/nvml.txt"
-        new = path.with_suffix(".new")
-        new.write_text(path.read_text() + "\n".join(nvml) + "\n")
-        new.rename(path)
-
-
 @pytest.fixture
 def machine(tmp_path: Path, nvml: Path) -> Machine:
     return Machine(tmp_path, nvml)
-
-
-def gpu(index: int) -> str:
-    return f"GPU-fa4e0000-0000-4000-8000-{index:012x}"
 
 
 def first(process: "subprocess.Popen[str]") -> str:
@@ -162,8 +121,9 @@ class TestBadInput:
         (("--gpus", "two", "--", "true"), 2, "a number from 0"),
         (("--gpus", "9", "--", "true"), 2, "this machine has 4; at most 4 would fit"),
         (("--memory", "lots", "--", "true"), 2, "write 20GiB"),
-        (("--memory", "200GiB", "--", "true"), 2, "the largest has 81920 MiB; none would fit"),
+        (("--memory", "200GiB", "--", "true"), 2, "the largest has 80 GiB; none would fit (GPU 0-3: has 80 GiB in all)"),
         (("--report", "x.pdf", "--", "true"), 2, ".json or .html"),
+        (("--report", "nowhere/x.json", "--", "true"), 2, "there is no folder nowhere"),
     ])  # fmt: skip
     def test_one_line_in_both_languages(self, machine: Machine, arguments: tuple[str, ...], code: int, words: str) -> None:
         (machine.folder / "train.py").write_text("")
@@ -247,6 +207,20 @@ class TestPostMortem:
         assert told["gpus"][0]["memory_timeline"]
         assert told["report"]["findings"][0]["slug"].startswith("oom-")
 
+    def test_the_report_of_what_nobody_can_explain_is_not_told_as_well(self, machine: Machine) -> None:
+        machine.run("--report", str(machine.folder / "r.html"), "--", "false")
+        machine.run("--report", str(machine.folder / "r.json"), "--", "false")
+        page, told = (machine.folder / "r.html").read_text(), json.loads((machine.folder / "r.json").read_text())
+        assert told["report"]["verdict"] == "unknown"
+        assert "exit code 1, after 0.0 s: the program&#x27;s own fault" in page
+        assert "Nothing wrong was found" not in page
+        assert "<pre></pre>" not in page
+
+    def test_one_whose_reader_went(self, machine: Machine) -> None:
+        line = " ".join([*machine.line("--", "yes"), "| head -1"])
+        done = subprocess.run(["sh", "-c", line], env=machine.environ, capture_output=True, text=True, timeout=60, check=False)
+        assert "signal 13: nobody read its output any more (SIGPIPE)" in done.stderr
+
     def test_quiet_says_nothing_of_what_went_well(self, machine: Machine) -> None:
         assert machine.run("--quiet", "--", "true").stderr == ""
 
@@ -316,3 +290,94 @@ def test_indices_may_move_while_it_runs() -> None:
 @pytest.mark.parametrize(("seconds", "words"), [(3.21, "3.2 s"), (245, "4 min 5 s"), (7380, "2 h 03 min"), (59.97, "60.0 s")])
 def test_durations(seconds: float, words: str) -> None:
     assert ends.duration(seconds, False) == words
+
+
+class TestWithinAJob:
+    def test_it_runs_on_the_gpus_of_the_job_that_it_is_a_part_of(self, machine: Machine) -> None:
+        """Not: waits for itself. Under another python, which closes the descriptors of the leases."""
+        inner = [*machine.line("--gpus", "1", "--quiet", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")]
+        program = f"import subprocess, sys; sys.exit(subprocess.run({inner!r}).returncode)"
+        done = machine.run("--gpus", "2", "--", sys.executable, "-c", program)
+        assert (done.returncode, done.stdout.strip()) in [(0, gpu(n)) for n in range(4)], done.stderr
+
+    def test_more_than_the_job_has_is_refused(self, machine: Machine) -> None:
+        inner = " ".join(machine.line("--gpus", "2", "--wait", "--", "true"))
+        done = machine.run("--gpus", "1", "--", "sh", "-c", inner)
+        assert done.returncode == 2
+        assert "hidden by CUDA_VISIBLE_DEVICES" in done.stderr
+
+    def test_a_gpu_that_is_too_small_is_not_waited_for(self, machine: Machine) -> None:
+        with leases.take(machine.folder / "leases", [gpu(0)], {"pid": os.getpid(), "command": "other"}):  # type: ignore[union-attr]
+            assert machine.run("--memory", "100GiB", "--wait", "--", "true").returncode == 2
+
+
+class TestSlices:
+    """MIG on the fake NVML: no partitioned card was at hand."""
+
+    NVML = (
+        "gpu.0.mig = 1", "gpu.0.slice = 1,0,9728,12,1g.10gb", "gpu.0.slice = 5,0,19968,25,2g.20gb", "gpu.0.slice = 6,0,19968,25,2g.20gb",
+    )  # fmt: skip
+
+    def machine(self, folder: Path, nvml: Path, *more: str, cards: int = 1) -> Machine:
+        return Machine(folder, nvml, *self.NVML, *more, cards=cards)
+
+    def test_the_smallest_that_has_the_memory_and_only_one(self, tmp_path: Path, nvml: Path) -> None:
+        machine = self.machine(tmp_path, nvml)
+        assert f"GPU={slice_of(0, 0)} " in machine.run("--memory", "5GiB", "--", "sh", "-c", SHOW).stdout
+        assert f"GPU={slice_of(0, 1)} " in machine.run("--memory", "12GiB", "--", "sh", "-c", SHOW).stdout
+        done = machine.run("--gpus", "2", "--", "true")
+        assert done.returncode == 2
+        assert "(GPU 0 MIG 1g.10gb, 2 x GPU 0 MIG 2g.20gb: a program sees only one slice (MIG): ask for --gpus 1" in done.stderr
+
+    def test_what_others_compute_on_or_hold_is_left_alone(self, tmp_path: Path, nvml: Path) -> None:
+        machine = self.machine(tmp_path, nvml, "gpu.0.slice_proc = 1,777,3000")
+        (tmp_path / "root/proc/777").mkdir(parents=True)
+        (tmp_path / "root/proc/777/comm").write_text("python\n")
+        one = machine.start("--memory", "12GiB", "--", "sh", "-c", f"{SHOW}; exec sleep 30")
+        try:
+            assert slice_of(0, 2) in first(one)
+            done = machine.run("--memory", "12GiB", "--", "true")
+            assert done.returncode == 75
+            assert "GPU 0 MIG 2g.20gb: in use: pid 777 (python, 3000 MiB)" in done.stderr
+            assert "GPU 0 MIG 2g.20gb: leased by " in done.stderr
+        finally:
+            os.killpg(one.pid, signal.SIGKILL)
+            one.communicate()
+
+    def test_a_slice_is_not_free_while_the_whole_card_is_held(self, tmp_path: Path, nvml: Path) -> None:
+        machine = self.machine(tmp_path, nvml)
+        with leases.take(tmp_path / "leases", [gpu(0)], {"pid": os.getpid(), "command": "other"}) as lease:  # type: ignore[union-attr]
+            assert lease.gpus == (gpu(0),)
+            done = machine.run("--", "true")
+        assert done.returncode == 75
+        assert "(GPU 0 MIG 1g.10gb, 2 x GPU 0 MIG 2g.20gb: leased by pid " in done.stderr
+        assert machine.run("--", "true").returncode == 0
+
+    def test_names_of_cuda_visible_devices(self, tmp_path: Path, nvml: Path) -> None:
+        machine = self.machine(tmp_path, nvml, cards=2)
+        for names in (slice_of(0, 1), f"MIG-{gpu(0)}/5/0", slice_of(0, 1)[:25]):
+            assert slice_of(0, 1) in machine.run("--", "sh", "-c", SHOW, CUDA_VISIBLE_DEVICES=names).stdout, names
+        assert "MIG-" in machine.run("--", "sh", "-c", SHOW, CUDA_VISIBLE_DEVICES="0").stdout
+        assert gpu(1) in machine.run("--", "sh", "-c", SHOW, CUDA_VISIBLE_DEVICES="1").stdout
+
+    @pytest.mark.parametrize(("name", "code", "words"), [
+        (slice_of(0, 1), 0, ""), (slice_of(0, 7), 1, "gpu-not-found: "), ("1", 1, "gpu-fell-off-bus: "),
+    ])  # fmt: skip
+    def test_the_gate_knows_their_names_and_their_cards(self, tmp_path: Path, nvml: Path, name: str, code: int, words: str) -> None:
+        machine = self.machine(tmp_path, nvml, "gpu.1.error = 15", cards=2)
+        line = [sys.executable, "-m", "ongpu", "gate", "--root", str(tmp_path / "root"), "--gpus", name]
+        done = subprocess.run(line, env=machine.environ, capture_output=True, text=True, timeout=30, check=False)
+        assert (done.returncode, done.stdout.startswith(words)) == (code, True), done.stdout
+
+    def test_what_is_not_told_of_a_slice_is_not_made_up(self, tmp_path: Path, nvml: Path) -> None:
+        machine = self.machine(tmp_path, nvml)
+        one = machine.start("--memory", "5GiB", "--", "sh", "-c", "echo $$; sleep 4")
+        machine.says(f"gpu.0.slice_proc = 0,{first(one)},3000", "gpu.0.slice_proc = 1,1,9000")
+        _, errors = one.communicate(timeout=30)
+        assert "busy -, memory peak 2.9 / 9.5 GiB, energy -" in errors
+        assert "somebody else" not in errors
+
+
+def test_those_that_nvlink_joins(tmp_path: Path, nvml: Path) -> None:
+    machine = Machine(tmp_path, nvml, "gpu.0.nvlink_to = 3,4", "gpu.3.nvlink_to = 0,4", "gpu.1.nvlink_to = 2,2", "gpu.2.nvlink_to = 1,2")
+    assert machine.run("--gpus", "2", "--", "sh", "-c", SHOW).stdout.split()[0] == f"GPU={gpu(0)},{gpu(3)}"

@@ -76,6 +76,47 @@ LATER = """========= Invalid __global__ write of size 8 bytes
 =========        of size 9,820,160 bytes
 """
 
+# As the manual of version 2026.4 shows them (docs.nvidia.com/compute-sanitizer): one head line of each kind that is not above.
+REST = """========= Malloc/Free error encountered : Double free
+=========     at 0x79d8
+=========     by thread (0,0,0) in block (0,0,0)
+=========
+========= Tensor Memory column 32 being accessed by instruction tcgen05.ld is not allocated. Columns allocated are: 0-31.
+=========     at $__internal_8_$__cuda_sm10x_tcgen05_guardrail_trap_unallocated_columns_access+0x1250 in TcmmaGuardrails.cu:99
+=========
+========= ERROR: Potential WAW hazard detected at __shared__ 0x0 in block (0,0,0) :
+=========     Write Thread (0,0,0) at WAW()+0x2f0 in raceWAW.cu:20
+=========     Write Thread (1,0,0) at WAW()+0x2f0 in raceWAW.cu:20
+=========
+========= WARNING: Race reported between Write access at RAW()+0xf0 in raceGroupBasic.cu:40
+=========     and Read access at RAW()+0x280 in raceGroupBasic:46 [4 hazards]
+=========
+========= Warning: (Warp Level Programming) Potential RAW hazard detected at __shared__ 0x8c in block (0,0,0) :
+=========     Write Thread (35,0,0) at sumKernel(int *, int *)+0x90 in warp_error.cu:44
+=========
+========= Potential invalid __shared__ read of size 4 bytes
+=========     at RemoteAccess(int *, int)+0x170 in RaceCluster.cu:10
+=========     Address 0x1000400 is located in a block that might have already exited
+=========
+========= Deadlock detected in Cuda::barrier wait called by threads starting at (0,0,0) in block (0,0,0), (active mask: 0xffffffff), barrier address: 0x0 at kernel+0x1190 in app.cu:98
+=========
+=========  Unused __global__ memory in allocation 0x7fed9f400000 of size 100 bytes
+=========     Not written 80 bytes at offset 0x14 (0x7fed9f400014)
+=========
+========= Barrier error detected. Invalid arguments
+=========     at __cuda_sm70_warpsync+0x30
+=========     Device Frame:__syncwarp(unsigned int)+0xf0 in /usr/local/cuda/include/sm_30_intrinsics.hpp:110
+=========     Device Frame:myKernel(int *)+0x3c0 in illegal_syncwarp.cu:48
+=========
+========= Barrier error detected. Divergent thread(s) in block.
+=========     at [clone myKernel(int *, int *)] outlineSync()+0x11f0 in test.cu:42
+=========         Device Frame: myKernel(int *, int *)+0xe40 in test.cu:60
+=========
+========= Program hit invalid copy direction for memcpy (error 21) on CUDA API call to cudaMemcpy.
+========= Barrier called by threads starting at (32,0,0) in block (1,0,0), (active mask: 0xffffffff) at kernel()+0x2b0 in app.cu:36
+"""  # noqa: E501
+GUARD = "__cuda_sm10x_tcgen05_guardrail_trap_unallocated_columns_access"
+
 
 def read(text: str) -> Sanitizer:
     facts = [fact for fact in compute_sanitizer.read(Evidence("pasted", text, "p")) if isinstance(fact, Sanitizer)]
@@ -126,6 +167,23 @@ def test_hazards() -> None:
     ]
     assert fact.faults[0].what == "write / read"
     assert fact.errors == 2
+
+
+def test_every_other_kind_of_the_manual() -> None:
+    fact = read(REST)
+    assert [(f.kind, f.what[:30], f.function(), f.place, f.warning) for f in fact.faults] == [
+        ("access", "Double free", None, None, False),
+        ("access", "Tensor Memory column 32 being ", "$__internal_8_$" + GUARD, "TcmmaGuardrails.cu:99", False),
+        ("race", "WAW", "WAW", "raceWAW.cu:20", False),
+        ("race", "write", "RAW", "raceGroupBasic.cu:40", True),
+        ("race", "RAW", "sumKernel", "warp_error.cu:44", True),
+        ("race", "read in a block that might have already exited"[:30], "RemoteAccess", "RaceCluster.cu:10", False),
+        ("barrier", "Deadlock detected in Cuda::bar", "kernel", "app.cu:98", False),
+        ("uninitialized", "Unused __global__ memory in al", None, None, True),
+        ("barrier", "Invalid arguments", "myKernel", "illegal_syncwarp.cu:48", False),
+        ("barrier", "Divergent thread(s) in block", "myKernel", "test.cu:60", False),
+    ]  # fmt: skip
+    assert [(call.number, call.words, call.call) for call in fact.calls] == [(21, "invalid copy direction for memcpy", "cudaMemcpy")]
 
 
 def test_lines_between_other_output_and_with_a_time_before_them() -> None:

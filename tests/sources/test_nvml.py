@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ongpu.facts.container import Container
 from ongpu.facts.driver import Driver
-from ongpu.facts.hardware import Gpus
+from ongpu.facts.hardware import Gpus, Slice
 from ongpu.facts.system import Processes
 from ongpu.hosts.nvml import said_by_smi
 from ongpu.model import Evidence, Fact
@@ -29,6 +29,37 @@ CARD = {
 def facts(*lines: object, problem: str | None = None) -> dict[type[Fact], Fact]:
     text = "\n".join(json.dumps(line) for line in lines)
     return {type(fact): fact for fact in SOURCES[0].read(Evidence("nvml", text, "NVML", problem=problem))}
+
+SLICE = {
+    "uuid": "MIG-1", "name": "NVIDIA A100 MIG 1g.10gb", "gi": 3, "ci": 0,
+    "memory": {"total": 9728 << 20, "used": 12 << 20, "free": 9716 << 20},
+}  # fmt: skip
+
+
+def test_the_slices_of_a_card_who_is_on_them_and_where_nvlink_leads() -> None:
+    running = [{"pid": pid, "kind": "C", "memory": 0} for pid in (1, 2, 3)]
+    running[0] |= {"gi": 3, "ci": 0}
+    unplaced = {"uuid": "MIG-2", "memory": NOT, "pids": [2]}
+    peers = {"00000000:1C:00.0": 4, "00000000:C0:00.0": 2}
+    card = {**CARD, "slices": [{**SLICE, "pids": None}, unplaced, {"uuid": NOT}, 7], "nvlink_peers": peers, "processes": running}
+    found = facts({"asking": "init"}, {"init": "ok"}, SYSTEM, card, {"done": True})
+    gpus, processes = found[Gpus], found[Processes]
+    assert isinstance(gpus, Gpus)
+    assert isinstance(processes, Processes)
+    first = Slice(uuid="MIG-1", name="NVIDIA A100 MIG 1g.10gb", gi=3, ci=0, memory_total=9728, memory_used=12, memory_free=9716)
+    assert gpus.gpus[0].slices == (first, Slice(uuid="MIG-2"))
+    assert gpus.gpus[0].peers == tuple(peers.items())
+    assert [process.slice for process in processes.processes] == ["MIG-1", "MIG-2", None]
+
+
+NAMES = st.sampled_from(["uuid", "gi", "ci", "pids", "memory", "total", "name"])
+LEAVES = st.none() | st.integers() | st.text(max_size=3) | st.just("MIG-1")
+
+
+@given(st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4)))
+def test_odd_slices_break_nothing(told: object) -> None:
+    found = facts({"asking": "init"}, {"init": "ok"}, SYSTEM, {**CARD, "slices": told, "nvlink_peers": told}, {"done": True})
+    assert isinstance(found[Gpus], Gpus)
 
 
 def test_a_card() -> None:

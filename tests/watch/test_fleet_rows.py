@@ -7,12 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ongpu.facts.fleet import Fleet
+from ongpu.fronts.cli import run
 from ongpu.hosts.remote import OURS, Answer, read
 from ongpu.model import Evidence
 from ongpu.report import as_fleet, as_json
 from ongpu.report.layout import width_of
 from ongpu.sources.fleet import SOURCES
-from ongpu.watch.fleet import QUESTIONS, Vector, from_answer, host_file, hosts, nodes
+from ongpu.watch import fleet
+from ongpu.watch.fleet import QUESTIONS, Vector, from_answer, host_file, hosts, nodes, only
 from rules.system.test_same_fault_on_many_nodes import judged
 
 SMI = """\
@@ -89,6 +91,30 @@ def test_a_node_that_is_not_scraped_did_not_answer() -> None:
     assert [(r["name"], r["answered"]) for r in rows] == [("a", True), ("b", False)]
     assert (rows[0]["present"], rows[0]["expected"], rows[0]["lost"]) == (7, 8, [3])
     assert "present" not in rows[1]
+
+
+def test_of_those_that_prometheus_knows_only_the_named_are_told() -> None:
+    rows = [{"name": name, "answered": True} for name in ("gpu1.lab", "gpu2.lab", "gpu3", "10.0.0.7")]
+    wanted = hosts(["gpu2", "ada@gpu3=8", "gpu2.lab", "10.0.0.7", "10", "gpu9=4"])
+    assert only(rows, wanted) == [
+        {"name": "gpu2.lab", "answered": True}, {"name": "gpu3", "answered": True, "expected": 8}, {"name": "10.0.0.7", "answered": True},
+        {"name": "10", "expected": None, "answered": False, "problem": "Prometheus does not know it"},
+        {"name": "gpu9", "expected": 4, "answered": False, "problem": "Prometheus does not know it"},
+    ]  # fmt: skip
+
+
+def test_prometheus_is_asked_for_them_by_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    known = [({"instance": f"gpu{n}:9400"}, 1.0) for n in (1, 2, 3)]
+    answers = vectors(known=known, scraped=known, up=known, ok=known)
+    monkeypatch.setattr(fleet.prometheus, "query", lambda url, question, *_: answers[_NAMES[question]])
+    assert run(["fleet", "gpu2", "--prometheus", "http://p:9090", "--format", "json", "--lang", "en"]) == 0
+    told = capsys.readouterr().out
+    assert "gpu2" in told
+    assert "gpu1" not in told
+    assert "gpu3" not in told
+
+
+_NAMES = {question: name for name, question in QUESTIONS.items()}
 
 
 def test_a_node_whose_nvml_is_down_says_why() -> None:

@@ -6,6 +6,19 @@ from ongpu.model import Fact, Ref
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """One MIG device: a part of a partitioned GPU that a program can be given. Memory in MiB; gi, ci: its GPU and compute instance."""
+
+    uuid: str
+    name: str | None = None
+    gi: int | None = None
+    ci: int | None = None
+    memory_total: int | None = None
+    memory_used: int | None = None
+    memory_free: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
     """One GPU as NVML or nvidia-smi shows it. Memory in MiB, power in W, temperature in C, utilisation in %, clocks in MHz."""
 
@@ -58,6 +71,8 @@ class Gpu:
     fabric: str | None = None  # NVSwitch fabric: "not started", "in progress", "completed"; None where the card has none
     nvlink_active: int | None = None
     power_max: float | None = None  # the highest limit that may be set
+    slices: tuple[Slice, ...] | None = None  # MIG devices; None: not partitioned, or not told
+    peers: tuple[tuple[str, int], ...] | None = None  # (bus id, NVLink links that lead there), by bus id
     fabric_error: str | None = None  # why it did not complete, as nvmlReturn_t says it
 
     @property

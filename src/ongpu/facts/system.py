@@ -16,6 +16,7 @@ class Process:
     memory: int | None = None
     kind: str | None = None  # "C", "G", "C+G"
     gone: bool = False  # the driver lists it, but no such process lives
+    slice: str | None = None  # UUID of the MIG device that it runs on
     ref: Ref | None = None
 
 

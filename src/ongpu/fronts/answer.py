@@ -44,7 +44,7 @@ def add_format(parser: argparse.ArgumentParser, formats: Sequence[str] = FORMATS
     parser.add_argument("--format", choices=formats, default="text", metavar="FORMAT", help=text)
 
 
-def add_language(parser: argparse.ArgumentParser) -> None:
+def add_language(parser: "argparse.ArgumentParser | argparse._ArgumentGroup") -> None:
     """--lang."""
     text = say("language: en, zh (default: the locale's)", "语言：en、zh（默认按系统区域设置）")
     parser.add_argument("--lang", choices=("en", "zh"), default=None, metavar="LANG", help=text)

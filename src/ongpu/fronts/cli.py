@@ -1,6 +1,7 @@
 """The command line: arguments only; each command is a file beside this one, loaded when it is asked for."""
 
 import contextlib
+import errno
 import os
 import re
 import sys
@@ -11,6 +12,7 @@ from ongpu import __version__
 from ongpu.fronts.answer import complain, say
 from ongpu.fronts.parser import Parser
 
+UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)  # of a standard output that takes nothing
 COMMANDS = {
     "doctor": ("find why this machine's GPU is not used", "检查本机 GPU 为什么没用上"),
     "explain": ("find the cause from pasted text, logs, files or a term", "根据粘贴的文本、日志、文件或术语查找原因"),
@@ -23,11 +25,18 @@ COMMANDS = {
     "watch": ("keep an eye on this machine's GPUs: history, incidents, metrics", "持续监视本机 GPU：历史、事件、指标"),
     "fleet": ("the GPUs of many machines, over ssh or by Prometheus", "查看多台机器的 GPU（通过 ssh 或 Prometheus）"),
     "run": ("run a command on free, healthy GPUs; say what it used, or why it died", "在空闲且健康的 GPU 上运行命令；报告用量，失败时给出原因"),
+    "submit": ("queue a command for free, healthy GPUs; print its id", "把命令交给队列，等空闲且健康的 GPU 运行；输出编号"),
+    "jobs": ("what runs, what waits and why, what ended and what it died of", "查看运行中、等待中（及原因）、已结束（及死因）的作业"),
+    "logs": ("what a job wrote", "查看作业的输出"),
+    "cancel": ("end jobs, or keep them from starting", "取消作业"),
+    "hold": ("let waiting jobs wait", "挂起等待中的作业"),
+    "release": ("let held jobs start", "解除作业的挂起"),
     "gate": ("may a job be placed on this machine's GPUs: for schedulers", "本机 GPU 能否放置作业：供调度系统使用"),
-    "queue": ("replay a trace of jobs under several policies, and compare", "用多种策略重放作业记录并比较结果"),
+    "queue": ("the queue: its state, GPUs in and out of service, import, simulate", "队列本身：状态、GPU 停用与恢复、导入、模拟"),
     "rules": ("list everything that can be found; show one rule", "列出能发现的所有问题；查看一条规则"),
     "completion": ("print a completion script for the shell", "输出 shell 补全脚本"),
 }
+FILES = {"cancel": "steer", "hold": "steer", "release": "steer"}  # commands that share a file
 
 
 EPILOG_EN = """Without a command: doctor. Options of a command: ongpu COMMAND --help
@@ -38,6 +47,7 @@ examples:
   python train.py 2>&1 | ongpu explain
   ongpu explain 'Xid 79'             what does this term mean?
   ongpu pick torch                   which build runs here?
+  ongpu submit --gpus 2 -- python train.py      then: ongpu jobs
 
 exit codes: 0 clear, 1 a fault was found, 2 bad usage, 3 could not tell"""
 EPILOG_ZH = """不写命令即为 doctor。各命令的选项：ongpu 命令 --help
@@ -48,6 +58,7 @@ EPILOG_ZH = """不写命令即为 doctor。各命令的选项：ongpu 命令 --h
   python train.py 2>&1 | ongpu explain
   ongpu explain 'Xid 79'             这个术语是什么意思？
   ongpu pick torch                   哪个安装包能在这里运行？
+  ongpu submit --gpus 2 -- python train.py      之后查看：ongpu jobs
 
 退出码：0 正常，1 发现故障，2 用法错误，3 无法判断"""
 
@@ -66,7 +77,7 @@ def parser(only: str | None = None) -> Parser:
         told = say(f"{english[0].upper()}{english[1:]}.", f"{chinese}。")
         command = commands.add_parser(name, help=say(english, chinese), description=told)
         if only in (None, name):
-            import_module(f"ongpu.fronts.{name}").add(command)
+            import_module(f"ongpu.fronts.{FILES.get(name, name)}").add(command)
             command.set_defaults(asked=command)
     return top
 
@@ -95,6 +106,8 @@ def run(argv: Sequence[str]) -> int:
         import argcomplete
 
         argcomplete.autocomplete(parser())
+    if sys.stdout is None:  # closed by who started us: a file that is opened later is not to take its place
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  for the process
     arguments = list(argv)
     named = next((a for a in arguments if a in COMMANDS), None)
     others = _without_language(arguments)
@@ -124,5 +137,11 @@ def run(argv: Sequence[str]) -> int:
     except BrokenPipeError:  # the reader went away: `ongpu | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        if error.filename is not None or error.errno not in UNWRITABLE:
+            raise
+        with contextlib.suppress(OSError):  # what waits to be written is dropped
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return complain(f"the output cannot be written: {error.strerror}", f"无法写出输出：{error.strerror}")
     except KeyboardInterrupt:
         return 130

@@ -96,8 +96,7 @@ def _prometheus(options: argparse.Namespace, lang: str) -> Evidence | int:
         wanted = _wanted(options) if options.hosts or options.hosts_file else []
         if isinstance(wanted, int):
             return wanted
-        expected = {node.name: node.expected for node in wanted if node.expected is not None}
-        found = fleet.from_prometheus(options.prometheus, options.timeout, _title(lang), token, expected)
+        found = fleet.from_prometheus(options.prometheus, options.timeout, _title(lang), token, wanted)
         return _expecting(found, options.expect)
     except Refused as error:
         complain(f"{options.prometheus}: {error}", f"{options.prometheus}：{error}")

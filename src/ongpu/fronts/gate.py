@@ -26,8 +26,11 @@ INSTALL: Mapping[str, tuple[tuple[str, str, str, str], ...]] = {
     ),
     "kubernetes": (
         ("npd", "node-problem-detector.json", "a custom plugin of node-problem-detector: the node's condition GPUProblem", "node-problem-detector 自定义插件：节点状态 GPUProblem"),
+        ("rbac", "kubernetes-rbac.yaml", "what the report may do on nodes, and those who submit in their namespace", "report 对节点的权限，以及提交者在其命名空间的权限"),
+        ("report", "kubernetes-report.yaml", "a DaemonSet: the gate's answer as condition and taint of its node", "DaemonSet：把 gate 的结论写成节点的状态与污点"),
         ("readiness", "readiness.yaml", "a readiness probe of the pod that owns the GPUs", "持有 GPU 的 Pod 的就绪探针"),
     ),
+    "ray": (("start", "ray-start.sh", "in place of `ray start`: offers Ray only the GPUs that are fit", "代替 `ray start`：只把可用的 GPU 交给 Ray"),),
     "torchrun": (("torchrun", "torchrun.sh", "starts torchrun only where the node's GPUs are fit", "仅在本节点 GPU 可用时启动 torchrun"),),
 }  # fmt: skip
 
@@ -51,10 +54,23 @@ def add(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar=say("install", "install"), title=say("to put it into a scheduler", "接入调度系统"))
     shown = say("print what to put where", "输出要放置的内容与位置")
     install = actions.add_parser("install", help=shown, description=shown)
-    install.add_argument("target", choices=sorted(INSTALL), help=say("slurm, kubernetes or torchrun", "slurm、kubernetes 或 torchrun"))
+    install.add_argument("target", choices=sorted(INSTALL), help=say("slurm, kubernetes, ray or torchrun", "slurm、kubernetes、ray 或 torchrun"))
     parts = sorted(part[0] for rows in INSTALL.values() for part in rows)
     install.add_argument("--only", choices=parts, metavar="PART", help=say(f"one file, bare: {', '.join(parts)}", f"只输出一个文件：{'、'.join(parts)}"))
     install.add_argument("--lang", choices=("en", "zh"), default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    _add_tell(actions)
+
+
+def _add_tell(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    text = say("tell the scheduler what the gate says of this node; without --apply it only checks", "把 gate 对本节点的结论告诉调度系统；没有 --apply 时只检查")
+    tell = actions.add_parser("tell", help=text, description=text)
+    tell.add_argument("target", choices=("kubernetes",), help=say("kubernetes: the node's condition GPUProblem and the taint ongpu/gpu-unfit", "kubernetes：节点状态 GPUProblem 与污点 ongpu/gpu-unfit"))
+    tell.add_argument("--node", metavar="NAME", help=say("its name there (default: NODE_NAME, else the host's name)", "节点名（默认 NODE_NAME，否则为主机名）"))
+    tell.add_argument("--apply", action="store_true", help=say("do it", "执行"))
+    tell.add_argument("--effect", choices=("NoSchedule", "NoExecute"), default="NoSchedule", help=say("NoExecute also ends the jobs that run there", "NoExecute 还会终止其上的作业"))
+    tell.add_argument("--context", default="", metavar="NAME", help=say("of the kubeconfig", "kubeconfig 的上下文"))
+    for name, kind in (("--gpus", str), ("--patience", float), ("--lang", str)):  # after `tell` as well as before it
+        tell.add_argument(name, type=kind, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -78,6 +94,8 @@ def run(options: argparse.Namespace) -> int:
         words = f"{type(error).__name__}: {str(error)[:200]}"
         complain(f"the gate itself failed: {words}", f"gate 自身出错：{words}")
         return FAILED
+    if options.action == "tell":
+        return _tell(options, decision)
     lang = options.lang or language()
     if options.format == "json":
         from ongpu.report.as_json import finding_dict
@@ -95,6 +113,24 @@ def run(options: argparse.Namespace) -> int:
             print(f"{reason.slug}: {reason.text(lang)}")
         _aside(decision, lang)
     return PLACE if decision.place else REFUSED
+
+
+def _tell(options: argparse.Namespace, decision: "Decision") -> int:
+    """Kubernetes is told; 0 where it was, whatever the gate said."""
+    import platform
+
+    from ongpu.queue.engines import EngineError
+    from ongpu.queue.engines.kubernetes.api import Api
+    from ongpu.queue.engines.kubernetes.report import tell, wish
+
+    node = options.node or os.environ.get("NODE_NAME") or platform.node().lower()
+    try:
+        for line in tell(Api(options.context), node, wish(decision), options.effect, options.apply):
+            print(say(*line))
+    except EngineError as error:
+        complain(error.english, error.chinese)
+        return error.code
+    return PLACE
 
 
 def _aside(decision: "Decision", lang: str) -> None:

@@ -4,29 +4,35 @@ import argparse
 import contextlib
 import os
 import re
-import signal
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from ongpu.fronts import under
 from ongpu.fronts.answer import add_language, coloured, complain, language, say
+from ongpu.fronts.run_words import Bad, command, count, fit, memory
+from ongpu.hosts.leases import LEASED
 
 if TYPE_CHECKING:
+    import threading
+
     from ongpu.hosts.leases import Lease
-    from ongpu.model import Evidence, Report
+    from ongpu.hosts.running import Running
+    from ongpu.model import Report
     from ongpu.queue.choice import Card, Refused
     from ongpu.queue.run import Ending, Used
 
+T = TypeVar("T")
 UNFIT, LATER = 69, 75  # sysexits.h: EX_UNAVAILABLE (what there is is not fit), EX_TEMPFAIL (all is taken; another time)
 PATIENCE = 10.0  # seconds for a driver that does not answer
 LOOK_AGAIN, LEASES_EVERY = 10.0, 0.5  # seconds between two looks of one that waits: at the GPUs; at the leases alone, which costs nothing
+PACKAGES = 1.5  # seconds after the command's end that what keeps its packages off the GPUs may still take
 RACES = 5  # times that somebody else may take a GPU between our look and our hand
 GPUS_MOST = 1024
-_SIZE = re.compile(r"(?P<n>\d{1,9}(?:\.\d{1,3})?)\s?(?P<unit>[KMGT]?)(?P<i>i?)B?", re.IGNORECASE)
+MORE_MOST = 80  # letters of who holds a GPU
 _PYTHON = re.compile(r"python[0-9.]{0,8}")
-UNITS = {"": 1, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -36,6 +42,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--wait", action="store_true", help=say("wait until they are free", "等到有空闲 GPU 为止"))
     parser.add_argument("--retry-on-gpu-fault", nargs="?", const="1", default="0", metavar="N", help=say(
         "start anew on other GPUs where a GPU was at fault, at most N times (default: once)", "因 GPU 故障而失败时换 GPU 重试，最多 N 次（默认一次）"))  # fmt: skip
+    parser.add_argument("--sanitize", nargs="?", const="memcheck", metavar="CHECK", help=say(
+        "run it under compute-sanitizer: memcheck (default), racecheck, initcheck, synccheck, leakcheck", "在 compute-sanitizer 下运行：memcheck（默认）、racecheck、initcheck、synccheck、leakcheck"))  # fmt: skip
+    parser.add_argument("--profile", nargs="?", const="auto", metavar="TOOL", help=say(
+        "record where its time goes, with nsys, torch (PyTorch's own), or auto (default)", "记录时间花在哪里：nsys、torch（PyTorch 自带）或 auto（默认）"))  # fmt: skip
     parser.add_argument("--report", metavar="FILE", help=say("keep what it used and the diagnosis (.json or .html)", "把用量与诊断存成文件（.json 或 .html）"))
     parser.add_argument("--no-check", action="store_true", help=say("do not refuse GPUs that are not fit", "不检查 GPU 是否可用"))
     parser.add_argument("--no-tee", action="store_true", help=say(
@@ -47,14 +57,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("command_line", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help=say("the command, unchanged", "要运行的命令，原样执行"))
     parser.usage = say("ongpu run [options] -- COMMAND [ARGUMENT ...]", "ongpu run [选项] -- 命令 [参数 ...]")
     parser.set_defaults(run=run)
-
-
-class Bad(Exception):
-    """Bad usage, or no GPU: the words in both languages, and the exit code."""
-
-    def __init__(self, english: str, chinese: str, code: int = 2) -> None:
-        super().__init__(english)
-        self.english, self.chinese, self.code = english, chinese, code
 
 
 def run(options: argparse.Namespace) -> int:
@@ -74,14 +76,22 @@ class _Run:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options, self.lang = options, options.lang or language()
         self.zh = self.lang == "zh"
-        self.argv = _command(options.command_line)
-        self.count = _count(options.gpus, "--gpus", GPUS_MOST)
-        self.retries = _count(options.retry_on_gpu_fault, "--retry-on-gpu-fault", 100)
-        self.memory = _size(options.memory) if options.memory else None
-        if options.report and not options.report.endswith((".json", ".html")):
-            raise Bad(f"--report {options.report}: .json or .html", f"--report {options.report}：只支持 .json 或 .html")
+        fit(under.spelt, options)
+        self.argv = command(options.command_line)
+        self.count = count(options.gpus, "--gpus", GPUS_MOST)
+        self.retries = count(options.retry_on_gpu_fault, "--retry-on-gpu-fault", 100)
+        self.memory = memory(options.memory) if options.memory else None
+        if options.report:
+            from ongpu.fronts.running import unkeepable
+
+            if bad := unkeepable(options.report):
+                raise Bad(f"--report {options.report}: {bad[0]}", f"--report {options.report}：{bad[1]}")
+        self.tool = fit(under.chosen, options, self.argv, os.environ, self.lang)
         self.avoid: set[str] = set()
+        self.mine = frozenset(filter(None, os.environ.get(LEASED, "").split(",")))  # of the job that we are a part of
         self.warned = False
+        self.report: Report | None = None  # what the machine said of itself
+        self.running: Running | None = None
         self.uuids: list[str] = []  # of all GPUs
 
     def go(self) -> int:
@@ -96,12 +106,13 @@ class _Run:
             if not ending.retry or self.retries == 0:
                 return code
             self.retries -= 1
-            self.avoid |= set(ending.gpus or (card.uuid for card in cards))
+            self.avoid |= set(ending.gpus or (card.card or card.uuid for card in cards))
             self.tell(say("a GPU was at fault, not the program: started anew elsewhere", "故障在 GPU 而不在程序：换 GPU 重新启动"))
 
     def tell(self, words: str) -> None:
         """One line of ours, on standard error."""
-        print(f"ongpu: {words}", file=sys.stderr, flush=True)
+        raw = self.running is not None and self.running.raw is not None  # the terminal does not begin a line by itself then
+        print(f"ongpu: {words}", file=sys.stderr, flush=True, end="\r\n" if raw else "\n")
 
     # --- which GPUs
 
@@ -113,6 +124,8 @@ class _Run:
         while True:
             chosen = self._choose(place)
             if isinstance(chosen, list):
+                if self.mine:
+                    return chosen, None  # the job that we are a part of has the lease
                 try:
                     got = leases.take(place, [card.uuid for card in chosen], leases.words(self.argv, self.memory))
                 except leases.Unusable as error:
@@ -148,6 +161,7 @@ class _Run:
     def _choose(self, place: Path) -> "list[Card] | Bad":
         """The GPUs, or why there are none now; raises Bad where there never will be."""
         from ongpu.hosts import leases
+        from ongpu.lazy import replace
         from ongpu.queue import gate, machine
         from ongpu.queue.choice import Chosen, Request, choose
 
@@ -156,20 +170,24 @@ class _Run:
         seen = gate.cards(report)
         if not seen:
             reasons = gate.decide(report, gate.Asked()).reasons
-            why = reasons[0] if reasons else gate.Reason("unknown", ("no GPU answers", "没有 GPU 应答"))
-            more = say("--gpus 0 runs it without", "--gpus 0 可不用 GPU 运行")
+            more = say("`ongpu doctor` says what is wrong; --gpus 0 runs it without", "`ongpu doctor` 会说明原因；--gpus 0 可不用 GPU 运行")
+            if not reasons:
+                raise Bad(f"no GPU answers; {more}", f"没有 GPU 应答；{more}", UNFIT)
+            why = reasons[0]
             raise Bad(f"{why.slug}: {why.text('en')}; {more}", f"{why.slug}：{why.text('zh')}；{more}", UNFIT)
-        self.uuids = [card.uuid for card in seen if card.uuid]
+        self.uuids = [uuid for gpu in seen for uuid in (gpu.uuid, *(part.uuid for part in gpu.slices or ())) if uuid]
         try:
             held = leases.held(place, self.uuids)
         except leases.Unusable:
             held = {}
+        held = {uuid: holder for uuid, holder in held.items() if uuid not in self.mine}
         cards = machine.cards_of(report, held, policy, root=self.options.root)
+        if self.mine:  # those that compute there are of the same job
+            cards = [replace(card, foreign=()) if card.uuid in self.mine else card for card in cards]
         want = gate.asked({name: value for name, value in os.environ.items() if name == "CUDA_VISIBLE_DEVICES"})
-        only = None
-        if want.names is not None:
-            only = frozenset(found.uuid for name in want.names if (found := gate.named(seen, name)) and found.uuid)
-        self._warn(report)
+        only = None if want.names is None else machine.visible(report, want.names)
+        only = only if not self.mine else self.mine if only is None else only & self.mine
+        self.report = report
         answer = choose(cards, Request(self.count, self.memory, frozenset(self.avoid), only))
         if isinstance(answer, Chosen):
             return list(answer.cards)
@@ -178,42 +196,57 @@ class _Run:
             raise bad
         return bad
 
-    def _warn(self, report: Any) -> None:
-        """Once: what keeps the command's packages off the GPUs, where it is a Python."""
+    def _packages(self) -> "threading.Thread | None":
+        """Once, beside the command: what keeps its packages off the GPUs, where it is a Python; told as soon as it is known."""
+        import threading
+
         from ongpu.hosts.processes import which
         from ongpu.queue.machine import unable
 
-        python = which(self.argv[0], os.environ.get("PATH"))
-        if self.warned or self.options.no_check or python is None or not _PYTHON.fullmatch(os.path.basename(python)):
-            return
+        python, report = which(self.argv[0], os.environ.get("PATH")), self.report
+        if self.warned or self.options.no_check or report is None or python is None or not _PYTHON.fullmatch(os.path.basename(python)):
+            return None
         self.warned = True
-        for finding in unable(report, python):
-            words = finding.text(self.lang).title
-            self.tell(f"{finding.slug}: {words}")
+
+        def look() -> None:
+            for finding in unable(report, python):
+                self.tell(f"{finding.slug}: {finding.text(self.lang).title}")
+
+        thread = threading.Thread(target=look, daemon=True)
+        thread.start()
+        return thread
 
     def _refused(self, answer: "Refused", cards: "Sequence[Card]") -> Bad:
+        from ongpu.queue import words as words_of
+        from ongpu.queue.run import labels
+
         words = {
-            "partitioned": ("partitioned (MIG): its slices are not handed out yet", "已分区（MIG）：暂不分配其切片"),
+            "partitioned": ("partitioned (MIG), but no slice of it was made (nvidia-smi mig -cgi ... -C)", "已开启分区（MIG），但未创建切片（nvidia-smi mig -cgi ... -C）"),
+            "slice": ("a program sees only one slice (MIG): ask for --gpus 1", "一个程序只能看到一个切片（MIG）：请用 --gpus 1"),
             "hidden": ("hidden by CUDA_VISIBLE_DEVICES", "被 CUDA_VISIBLE_DEVICES 隐藏"),
             "avoided": ("was at fault before", "此前出过故障"), "unfit": ("not fit: {}", "不可用：{}"), "leased": ("leased by {}", "已被租用：{}"),
-            "small": ("has {} MiB in all", "总共只有 {} MiB"), "busy": ("in use: {}", "使用中：{}"), "full": ("only {} MiB free", "仅空闲 {} MiB"),
+            "small": ("has {} in all", "总共只有 {}"), "busy": ("in use: {}", "使用中：{}"), "full": ("only {} free", "仅空闲 {}"),
         }  # fmt: skip
-        each = [(index, *(text.format(more) for text in words[word])) for index, word, more in answer.each]
-        english = "; ".join(f"GPU {index}: {text}" for index, text, _ in each)
-        chinese = "；".join(f"GPU {index}：{text}" for index, _, text in each)
-        size = f" with {self.memory} MiB" if self.memory else ""
-        asked, wanted = f"--gpus {self.count}{size}", f"--gpus {self.count}" + (f"（每块 {self.memory} MiB）" if self.memory else "")
+        alike: dict[tuple[str, ...], list[str]] = {}
+        for label, word, more in answer.each:
+            told = words_of.size(int(more)) if word in ("small", "full") and more.isdecimal() else more[:MORE_MOST]
+            alike.setdefault(tuple(text.format(told) for text in words[word]), []).append(label)
+        english = "; ".join(f"{labels(some)}: {text}" for (text, _), some in alike.items())
+        chinese = "；".join(f"{labels(some)}：{text}" for (_, text), some in alike.items())
+        each = words_of.size(self.memory) if self.memory else ""
+        asked, wanted = f"--gpus {self.count}" + (f" with {each}" if each else ""), f"--gpus {self.count}" + (f"（每块 {each}）" if each else "")
         if answer.never:
-            largest = f", the largest has {answer.largest} MiB" if answer.largest and self.memory else ""
-            most = f"，最大的有 {answer.largest} MiB" if answer.largest and self.memory else ""
+            largest = f", the largest has {words_of.size(answer.largest)}" if answer.largest and self.memory else ""
+            most = f"，最大的有 {words_of.size(answer.largest)}" if answer.largest and self.memory else ""
             fits = say(f"at most {answer.fits} would fit", f"最多可用 {answer.fits} 块") if answer.fits else say("none would fit", "没有一块满足")
             unfit = all(word in ("unfit", "avoided") for _, word, _ in answer.each) and bool(answer.each)
-            here = len(cards)
+            here = sum(not card.partitioned or all(card.uuid != part.card for part in cards) for card in cards)
             return Bad(
                 f"{asked}: this machine has {here}{largest}; {fits}" + (f" ({english})" if english else ""),
                 f"{wanted}：本机有 {here} 块{most}；{fits}" + (f"（{chinese}）" if chinese else ""), UNFIT if unfit else 2,
             )  # fmt: skip
-        return Bad(f"{asked}: not free now ({english}); --wait waits", f"{wanted}：现在没有空闲（{chinese}）；--wait 可等待", LATER)
+        hint = ("", "") if self.options.wait else ("; --wait waits", "；--wait 可等待")
+        return Bad(f"{asked}: not free now ({english}){hint[0]}", f"{wanted}：现在没有空闲（{chinese}）{hint[1]}", LATER)
 
     # --- the command
 
@@ -221,32 +254,50 @@ class _Run:
         from ongpu.fronts.running import Watching
         from ongpu.hosts import oom_kills
         from ongpu.hosts.running import Running
+        from ongpu.lazy import replace
+        from ongpu.model import Verdict
         from ongpu.queue.run import Used
 
         environ = dict(os.environ)
         environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
         environ["CUDA_VISIBLE_DEVICES"] = ",".join(card.uuid for card in cards)
+        if lease:
+            environ[LEASED] = environ["CUDA_VISIBLE_DEVICES"]
         if cards and not self.options.quiet:
             names = ", ".join(f"GPU {card.index} ({card.name})" for card in cards)
             self.tell(say(f"on {names}", f"使用 {names}"))
+        argv, tool = self.argv, self.tool
+        if tool:
+            argv = fit(tool.prepare, argv, environ)
+            if not self.options.quiet:
+                self.tell(tool.words())
         start, begin, kills = time.time(), time.monotonic(), oom_kills.count()
-        running = Running(self.argv, environ, list(lease.files.values()) if lease else (), tee=not self.options.no_tee)
-        used = [Used(card.index, card.uuid, card.name, card.total) for card in cards]
-        watching = Watching(used, running.pid, start, self.tell, self.options.no_kernel_log) if cards else None
+        below = tool.under if tool else None
+        running = self.running = Running(argv, environ, list(lease.files.values()) if lease else (), not self.options.no_tee, below)
+        checking = self._packages()
+        used = [Used(card.index, card.uuid, card.name, card.total, card=card.card) for card in cards]
+        watching = Watching(used, running.pid, start, self.tell, self.options.no_kernel_log, below) if cards else None
         while running.status is None:
             running.step(1.0)
         seconds = time.monotonic() - begin
+        if checking:
+            checking.join(PACKAGES if running.status == 0 else 2 * PACKAGES)
         if watching:
             watching.stop(hasty=running.status == 0)
         output = running.output()
         running.close()
-        code = running.status
+        code = running.status if tool is None or tool.started() else running.status or under.CANNOT_RUN
+        from ongpu.queue import postmortem
         from ongpu.queue import run as ends
 
-        words = [] if code == 0 else _words(output, running.signal, oom_kills.since(kills), bool(kills))
-        report = _judged(words, watching, " ".join(self.argv)[:200])
+        words = [] if code == 0 else postmortem.words(output, running.signal, oom_kills.since(kills), bool(kills), self.lang)
+        report = postmortem.judged([*words, *(tool.evidence() if tool else ()), *(watching.evidence() if watching else ())], " ".join(self.argv)[:200])
+        if code and report.verdict is Verdict.CLEAR:  # its GPUs are well, and it failed: the rules do not know why
+            report = replace(report, verdict=Verdict.UNKNOWN)
         ending = ends.ending(code, running.signal, running.from_user, report, used)
         self._summary(ending, used, seconds, code, running.signal, report, output)
+        if tool:
+            tool.explain(report, {finding.slug for finding in ending.findings}, self.options.quiet and code == 0)
         if self.options.report:
             self._keep(ending, used, seconds, code, report, output)
         return code, ending
@@ -276,19 +327,11 @@ class _Run:
         from ongpu.report import as_text
 
         how = say(f"exit code {code}", f"退出码 {code}") if number is None else say(f"signal {number}", f"信号 {number}")
-        words = {
-            ends.GPU_FAULT: ("a GPU is at fault, not the program: another GPU may do", "故障在 GPU，不在程序：换一块 GPU 可能就好"),
-            ends.OUT_OF_MEMORY: ("the GPU's memory ran out: the same again will end the same", "显存不足：原样重跑结果相同"),
-            ends.HOST_MEMORY: ("the host's memory (RAM) ran out, not the GPU's", "主机内存（RAM）用尽，而不是显存"),
-            ends.PROGRAM: ("the program's own fault: another GPU would not help", "程序自身出错：换 GPU 没有用"),
-            ends.SIGNAL: ("ended by a signal; who sent it is not known", "被信号终止；发送者未知"),
-            ends.STOPPED: ("stopped on request", "按要求停止"),
-        }  # fmt: skip
-        self.tell(f"{how}: {say(*words[ending.kind])}" if not self.zh else f"{how}：{say(*words[ending.kind])}")
+        self.tell(f"{how}{'：' if self.zh else ': '}{say(*ends.said(ending.kind, number))}")
         if ending.kind == ends.OUT_OF_MEMORY and (fits := ends.what_fits(report, used)):
             print(f"  {fits[self.zh]}", file=sys.stderr)
         if ending.kind == ends.GPU_FAULT and ending.gpus:
-            sick = ", ".join(f"GPU {gpu.index} ({gpu.uuid})" for gpu in used if gpu.uuid in ending.gpus)
+            sick = ", ".join(f"GPU {gpu.index} ({gpu.uuid})" for gpu in used if gpu.whole in ending.gpus)
             print("  " + say(f"take it out of service until it has been tested: {sick}", f"检测通过前请停用：{sick}"), file=sys.stderr)
         if ending.findings and (places := [(n, gpu.index) for n, gpu in enumerate(used) if n != gpu.index]):
             pairs = ", ".join(f"{n} = {index}" for n, index in places)
@@ -305,74 +348,10 @@ class _Run:
 
         told = {
             "schema": 1, "command": self.argv, "code": code, "ending": ending.kind, "gpus_at_fault": list(ending.gpus), "seconds": round(seconds, 2),
+            **({"tool": self.tool.kind, "tool_files": self.tool.folder} if self.tool else {}),
         }  # fmt: skip
         make = as_json if self.options.report.endswith(".json") else as_html
         try:
             Path(self.options.report).write_text(make(told, used, report, self.lang, output), "utf-8")
         except OSError as error:  # the command's exit code counts more
             complain(f"--report {self.options.report}: {error.strerror}", f"--report {self.options.report}：{error.strerror}")
-
-
-def _words(output: str, number: int | None, kills: str, counted: bool) -> "list[Evidence]":
-    """What it left: the end of its output, what a shell would have said of its signal, the kernel's counters.
-
-    kills: a line about programs that the kernel ended meanwhile; counted: whether it counts them, so that "" means that there were none.
-    """
-    from ongpu.hosts import pasted
-    from ongpu.queue.run import SHELL
-
-    found: list[Evidence] = []
-    if output.strip():
-        with contextlib.suppress(pasted.Unreadable):
-            found += pasted.read_text(output, say("output", "输出"))
-    told = number == signal.SIGKILL and counted and not kills  # somebody else sent it: no word of memory is to be made of it
-    if number is not None and not told and (words := SHELL.get(number)):
-        found += pasted.read_text(words, say("exit status", "退出状态"))
-        found += pasted.read_text(kills, say("counters", "计数")) if kills and number == signal.SIGKILL else []
-    return found
-
-
-def _judged(words: "list[Evidence]", watching: Any, subject: str) -> "Report":
-    """What the rules say of its last words and of its GPUs."""
-    from ongpu.engine import diagnose
-    from ongpu.model import Report, Verdict
-
-    evidence = [*words, *(watching.evidence() if watching else ())]
-    if not any(item.text for item in evidence):
-        return Report(subject=subject, verdict=Verdict.UNKNOWN)  # nothing to be judged: no rule is loaded
-    return diagnose(evidence, subject)
-
-
-# --- what was written
-
-
-def _command(words: list[str]) -> list[str]:
-    from ongpu.hosts.processes import which
-
-    argv = words[1:] if words[:1] == ["--"] else words
-    if not argv:
-        raise Bad("run: no command; write: ongpu run -- python train.py", "run：没有命令；请写：ongpu run -- python train.py")
-    name = argv[0]
-    if which(name, os.environ.get("PATH")) is None:
-        if os.path.isdir(name):
-            raise Bad(f"{name}: a folder, no command", f"{name}：是文件夹，不是命令", 126)
-        if os.path.exists(name):
-            more = f"not executable, or not on PATH; write: ongpu run -- python {name}" if name.endswith(".py") else "not executable (chmod +x)"
-            chinese = f"没有执行权限或不在 PATH 中；请写：ongpu run -- python {name}" if name.endswith(".py") else "没有执行权限（chmod +x）"
-            raise Bad(f"{name}: {more}", f"{name}：{chinese}", 126)
-        raise Bad(f"{name}: command not found", f"{name}：找不到该命令", 127)
-    return argv
-
-
-def _count(text: str, option: str, most: int) -> int:
-    if not re.fullmatch(r"\d{1,4}", text) or int(text) > most:
-        raise Bad(f"{option} {text}: a number from 0 to {most}", f"{option} {text}：应为 0 到 {most} 的数")
-    return int(text)
-
-
-def _size(text: str) -> int:
-    """MiB of "20GiB", "20G", "20000 MB" (powers of 1024 in all: so GPUs are sold and told)."""
-    match = _SIZE.fullmatch(text.strip())
-    if not match or not match["unit"] or not float(match["n"]):
-        raise Bad(f"--memory {text}: write 20GiB or 512MiB", f"--memory {text}：请写 20GiB 或 512MiB")
-    return max(1, int(float(match["n"]) * 1024 ** UNITS[match["unit"].lower()] / 1024**2))

@@ -1,6 +1,7 @@
 """The GPUs of a command while it runs, for `ongpu run`: looked at once a second beside it, and what is kept of that."""
 
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,8 +11,9 @@ from typing import Any
 from ongpu.fronts.answer import say
 from ongpu.hosts.sampling.feed import Feed
 from ongpu.hosts.sampling.proc import read, stat
+from ongpu.hosts.under import Under
 from ongpu.model import Evidence, Report
-from ongpu.queue.run import HOT_START, Recorder, Used, duration, strangers, used_line
+from ongpu.queue.run import HOT_START, SAID, Recorder, Used, duration, strangers, used_line
 from ongpu.watch import evidence
 from ongpu.watch.state import State
 from ongpu.watch.window import Window
@@ -23,10 +25,12 @@ MOST_LINES = 200
 
 
 class Watching:
-    """A thread that reads the sampling child until `stop`. tell: prints one line for people."""
+    """A thread that reads the sampling child until `stop`. tell: prints one line for people. under: the command, where pid is a tool's."""
 
-    def __init__(self, used: Sequence[Used], pid: int, start: float, tell: Callable[[str], None], no_log: bool = False) -> None:
-        self.used, self.pid, self.start, self.tell = used, pid, start, tell
+    def __init__(
+        self, used: Sequence[Used], pid: int, start: float, tell: Callable[[str], None], no_log: bool = False, under: Under | None = None
+    ) -> None:
+        self.used, self.pid, self.start, self.tell, self.under = used, pid, start, tell, under
         self.state, self.window = State(interval=INTERVAL), Window()
         self.recorder = Recorder(used, start)
         self.ours: set[int] = {pid}
@@ -57,9 +61,15 @@ class Watching:
             self._look_for_strangers(message["g"], now)
 
     def _look_for_strangers(self, listed: Mapping[str, Any], now: float) -> None:
+        if self.under and (command := self.under.pid()):
+            self.ours.add(command)
         pids = {row[0] for rows in listed.values() if isinstance(rows, list) for row in rows if isinstance(row, list) and row}
         self.ours |= {pid for pid in pids - self.ours if isinstance(pid, int) and self._descends(pid)}
-        by_uuid = {gpu.uuid: gpu for gpu in self.used}
+        by_uuid = {gpu.uuid: gpu for gpu in self.used if not gpu.card}  # on a partitioned card others are neighbours, not strangers
+        for part in (gpu for gpu in self.used if gpu.card):
+            rows = [row for row in listed.get(str(part.index)) or () if isinstance(row, list) and len(row) == 4]
+            if sizes := [row[1] for row in rows if row[0] in self.ours and isinstance(row[1], int)]:
+                part.hold(now - self.start, sum(sizes))
         for uuid, pid, size in strangers(listed, self.recorder.places, self.ours):
             gpu = by_uuid.get(uuid)
             if gpu and pid not in gpu.strangers:
@@ -103,6 +113,20 @@ def _logged(code: int, lines: Sequence[str]) -> bool:
     return any("Xid" in line and f": {code}," in line for line in lines)
 
 
+def unkeepable(path: str) -> tuple[str, str] | None:
+    """Why a report cannot be kept there, in English and Chinese; asked before the command runs for hours."""
+    folder = os.path.dirname(path) or "."
+    if not path.endswith((".json", ".html")):
+        return ".json or .html", "只支持 .json 或 .html"
+    if os.path.isdir(path):
+        return "a folder", "是文件夹"
+    if not os.path.isdir(folder):
+        return f"there is no folder {folder}", f"没有文件夹 {folder}"
+    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        return "not writable", "不可写"
+    return None
+
+
 def as_json(told: Mapping[str, Any], used: Sequence[Used], report: Report, lang: str, output: str) -> str:
     """All of it, schema 1."""
     from ongpu.report.as_json import to_dict
@@ -123,12 +147,13 @@ def as_html(told: Mapping[str, Any], used: Sequence[Used], report: Report, lang:
     from ongpu.report import as_html as page
 
     zh = lang == "zh"
-    lines = [f"$ {' '.join(told['command'])}", f"{told['ending']}, {told['code']}, {duration(told['seconds'], zh)}", *(used_line(gpu, zh) for gpu in used)]
+    how = say(f"exit code {told['code']}, after {duration(told['seconds'], zh)}", f"退出码 {told['code']}，运行 {duration(told['seconds'], zh)}")
+    lines = [f"$ {' '.join(told['command'])}", f"{how}{'：' if zh else ': '}{SAID[told['ending']][zh]}", *(used_line(gpu, zh) for gpu in used)]
     head = "".join(f"<p>{escape(line)}</p>" for line in lines) + "".join(_curve(gpu) for gpu in used)
     text = page.render(report, lang)
     before, found, after = text.partition("<body>")
     text = f"{before}{found}{head}{after}" if found else head + text
-    tail = f"<pre>{escape(output[-16384:])}</pre>"
+    tail = f"<pre>{escape(output[-16384:])}</pre>" if output.strip() else ""
     return text.replace("</body>", f"{tail}</body>") if "</body>" in text else text + tail
 
 

@@ -10,12 +10,11 @@ import contextlib
 import errno
 import json
 import os
-import re
 import stat
 import struct
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +27,11 @@ else:  # NVIDIA's other systems: Windows, where nobody shares
     fcntl = None  # type: ignore[assignment]
 
 SHARED, FALLBACK = "/run/lock/ongpu", "/tmp/ongpu-leases"
+LEASED = "ONGPU_LEASED"  # in the environment of a job: the UUIDs that it has leased, for an `ongpu run` inside of it
 VARIABLE = "ONGPU_LEASES"  # another folder: tests, and containers that share one
 MOST_WORDS = 4096  # bytes of a file that are read
 GET, SET = 36, 37  # F_OFD_GETLK, F_OFD_SETLK (fcntl.h)
+WHOLE, SLOTS = 0, 64  # a slot from 1 to 63 is one byte of the file: a part of the GPU, beside other parts; a whole GPU is all bytes
 _LOCK = struct.Struct("hhqqi4x")  # struct flock on 64 bits: type, whence, start, length, pid
 _NAME = lazy(r"(?:GPU|MIG)-[0-9A-Za-z][0-9A-Za-z_-]{3,80}")
 
@@ -124,17 +125,22 @@ def opened(place: Path) -> int:
     return found
 
 
-def take(place: Path, gpus: Iterable[str], about: Mapping[str, Any]) -> "Lease | Holder":
+def take(
+    place: Path, gpus: Iterable[str], about: Mapping[str, Any], slots: Mapping[str, int] | None = None,
+    beside: Mapping[str, Collection[int]] | None = None,
+) -> "Lease | Holder":  # fmt: skip
     """All of these GPUs, or whoever holds one of them. Never waits: in the order of their UUIDs, so of several takers one gets all.
 
-    about: the words for others: pid, start, user, since, command, memory.
+    about: the words for others: pid, start, user, since, command, memory. slots: of a GPU of which a part is wanted, which one (1 to 63);
+    beside: the slots of it that the taker has given out itself: whoever holds any other byte holds the GPU.
     """
     root = opened(place)
     files: dict[str, int] = {}
     try:
         for gpu in sorted(set(gpus)):
+            slot = (slots or {}).get(gpu, WHOLE)
             file = _open(root, gpu, create=True)
-            if file is None or not _lock(file):
+            if file is None or not _lock(file, slot) or (slot and _others(file, {slot, *(beside or {}).get(gpu, ())})):
                 holder = _holder(gpu, file)
                 Lease(files).close()
                 if file is not None:
@@ -221,10 +227,10 @@ def _open(root: int, gpu: str, create: bool) -> int | None:
     raise Unusable(f"the lease of {gpu} cannot be opened", f"无法打开 {gpu} 的租约")
 
 
-def _lock(file: int) -> bool:
-    """Whether it is ours now."""
+def _lock(file: int, slot: int = WHOLE) -> bool:
+    """Whether it is ours now: all of it (and whatever it may ever hold: length 0), or that byte."""
     try:
-        fcntl.fcntl(file, SET, _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+        fcntl.fcntl(file, SET, _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, slot, 1 if slot else 0, 0))
     except OSError as error:
         if error.errno in (errno.EAGAIN, errno.EACCES):
             return False
@@ -232,10 +238,20 @@ def _lock(file: int) -> bool:
     return True
 
 
-def _locked(file: int) -> bool:
-    """Whether it is someone's, without taking it."""
-    told = fcntl.fcntl(file, GET, _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+def _locked(file: int, first: int = 0, many: int = 0) -> bool:
+    """Whether any of those bytes is someone's (many 0: all from the first), without taking it; our own do not count."""
+    told = fcntl.fcntl(file, GET, _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, first, many, 0))
     return bool(_LOCK.unpack(told)[0] != fcntl.F_UNLCK)
+
+
+def _others(file: int, ours: Collection[int]) -> bool:
+    """Whether any byte but those is someone's: a part of the GPU that another queue gave out."""
+    first = 0
+    for slot in sorted(ours):
+        if slot > first and _locked(file, first, slot - first):
+            return True
+        first = slot + 1
+    return _locked(file, first)
 
 
 def _write(file: int, about: Mapping[str, Any]) -> None:
@@ -260,7 +276,7 @@ def _holder(gpu: str, file: int | None) -> Holder:
 
     def text(name: str) -> str | None:
         value = told.get(name)
-        return re.sub(r"[^\x20-\x7e\u00a0-\uffff]", "?", value[:200]) if isinstance(value, str) else None
+        return "".join(char if char.isprintable() else "?" for char in value[:200]) if isinstance(value, str) else None
 
     pid, start, since = number("pid"), number("start"), told.get("since")
     now = started(pid) if pid else None

@@ -113,8 +113,10 @@ def gather(
                 pending.discard(done.get(timeout=max(0.0, limit - time.monotonic())))
 
     wait_for(quick)
+    left: set[int] = set()  # not waited for: we end them, and what they say of that is no answer
     if pending and enough and enough(_once(item for number in sorted(quick - pending) for item in answers[number])):
-        pending -= pending - quick
+        left = pending - quick
+        pending -= left
     wait_for(pending.copy())
     for process in machine.running:
         end(process)
@@ -122,7 +124,7 @@ def gather(
     for number, (source, get) in enumerate(wanted):
         if number in pending:
             found.append(Evidence(source.kind, "", name_of(get), problem=f"timed out after {patience:g} s"))
-        else:
+        elif number not in left:
             found += answers.get(number, [])
     return sorted(_once(found), key=lambda item: item.kind == "pasted")  # who knows for sure speaks first
 

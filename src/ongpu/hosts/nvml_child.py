@@ -31,6 +31,9 @@ def part(answer: Any, *names: str) -> Any:
     return {name: getattr(answer, name) for name in names if hasattr(answer, name)}
 
 
+NO_INSTANCE = 0xFFFFFFFF  # nvml.h: of a program on a GPU that is not partitioned
+
+
 FIELDS: dict[str, Callable[[Any], Any]] = {
     "name": lambda d: ask("nvmlDeviceGetName", d),
     "uuid": lambda d: ask("nvmlDeviceGetUUID", d),
@@ -68,7 +71,9 @@ FIELDS: dict[str, Callable[[Any], Any]] = {
     "persistence": lambda d: ask("nvmlDeviceGetPersistenceMode", d),
     "display": lambda d: ask("nvmlDeviceGetDisplayActive", d),
     "driver_model": lambda d: ask("nvmlDeviceGetDriverModel", d) if sys.platform == "win32" else None,
+    "slices": lambda d: slices(d),
     "nvlinks": lambda d: nvlinks(d),
+    "nvlink_peers": lambda d: nvlink_peers(d),
     "fabric": lambda d: fabric(d),
     "recovery": lambda d: recovery(d),
 }
@@ -104,6 +109,30 @@ def mig_devices(device: Any) -> Any:
     return sum(not isinstance(handle, dict) for handle in handles)
 
 
+def slices(device: Any) -> Any:
+    """The MIG devices, each with what NVML tells of one: name, UUID, instances, memory, programs; None where MIG is off.
+
+    As nvml.h has it: no partitioned card was at hand.
+    """
+    mode = ask("nvmlDeviceGetMigMode", device)
+    if not isinstance(mode, (list, tuple)) or not mode[0]:
+        return None
+    most = ask("nvmlDeviceGetMaxMigDeviceCount", device)
+    found = []
+    for index in range(most if isinstance(most, int) else 0):
+        handle = ask("nvmlDeviceGetMigDeviceHandleByIndex", device, index)
+        if isinstance(handle, dict):  # instances may lie apart
+            continue
+        running = ask("nvmlDeviceGetComputeRunningProcesses", handle)
+        found.append({
+            "uuid": ask("nvmlDeviceGetUUID", handle), "name": ask("nvmlDeviceGetName", handle),
+            "gi": ask("nvmlDeviceGetGpuInstanceId", handle), "ci": ask("nvmlDeviceGetComputeInstanceId", handle),
+            "memory": part(ask("nvmlDeviceGetMemoryInfo", handle), "total", "free", "used"),
+            "pids": [process.pid for process in running] if isinstance(running, list) else None,
+        })  # fmt: skip
+    return found
+
+
 def nvlinks(device: Any) -> Any:
     """[active, inactive, errors] of the NVLink links; None where the card has none."""
     states: list[bool] = []
@@ -119,6 +148,27 @@ def nvlinks(device: Any) -> Any:
     return [sum(states), len(states) - sum(states), errors] if states else None
 
 
+def nvlink_peers(device: Any) -> Any:
+    """{bus id: number of active links that lead there}; None where there is one GPU alone, or no link.
+
+    As nvml.h has it: no such cards were at hand.
+    """
+    if ask("nvmlDeviceGetCount") == 1:
+        return None
+    found: dict[str, int] = {}
+    for link in range(18):
+        state = ask("nvmlDeviceGetNvLinkState", device, link)
+        if isinstance(state, dict):
+            break
+        place = part(ask("nvmlDeviceGetNvLinkRemotePciInfo", device, link), "busId") if state else {}
+        bus = place.get("busId")
+        if isinstance(bus, bytes):
+            bus = bus.decode("ascii", "replace")
+        if isinstance(bus, str):
+            found[bus] = found.get(bus, 0) + 1
+    return found or None
+
+
 def processes(device: Any, root: str) -> list[dict[str, Any]]:
     """Who is on the device. usedGpuMemory in bytes; None where the driver does not tell (WDDM, another container)."""
     found = []
@@ -126,6 +176,9 @@ def processes(device: Any, root: str) -> list[dict[str, Any]]:
         answer = ask(function, device)
         for process in answer if isinstance(answer, list) else ():
             about = {"pid": process.pid, "kind": kind, "memory": process.usedGpuMemory}
+            instance = getattr(process, "gpuInstanceId", NO_INSTANCE)
+            if instance not in (NO_INSTANCE, None):
+                about["gi"], about["ci"] = instance, getattr(process, "computeInstanceId", None)
             found.append({**about, **who(process.pid, root)})
     return found
 

@@ -1,5 +1,6 @@
 """Names, paths, addresses, serials and tokens out, before anything is written. The same name gets the same mask."""
 
+import os
 import re
 from collections.abc import Mapping
 
@@ -23,7 +24,24 @@ _SERIAL = lazy(r"(?P<head>serial(?: number|_number)?\"?\s*[:=]\s*\"?)(?P<value>[
 _IPV4 = lazy(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.])")
 _IPV6 = lazy(r"(?<![\w:.])(?:[0-9a-f]{1,4}:){3,7}[0-9a-f]{1,4}(?![\w:.])", re.IGNORECASE)
 _HOME = lazy(r"(?P<head>/home/|/Users/|[A-Z]:\\+Users\\+|/data/home/|/mnt/home/)(?P<name>[^/\\\s:\"',;]{1,64})")
+MOST_VALUE = 20_000  # characters of a variable that are looked at
 _PUBLIC_NAMES = {"user", "shared", "public", "root", "runner", "ubuntu"}
+
+
+_SWITCHES = ("true", "false", "none", "0", "1")
+_SECRET_VALUES = _PATTERNS[:3]  # keys, tokens, logins
+
+
+def _secret_name(name: str) -> bool:
+    return _SECRET_NAME.search(_CAMEL.sub("_", name).lower()) is not None
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Whether a variable of the environment holds a secret, as its name or its value says: HF_TOKEN, a URL with a login. Where a secret
+    is kept (GOOGLE_APPLICATION_CREDENTIALS, SSH_AUTH_SOCK: a file that is there) is none."""
+    if _secret_name(name) and value and value.lower() not in _SWITCHES and not (value.startswith("/") and os.path.lexists(value)):
+        return True
+    return any(pattern.search(value[:MOST_VALUE]) for pattern, _ in _SECRET_VALUES)
 
 
 @dataclass
@@ -61,7 +79,7 @@ class Redactor:
         return text
 
     def _assigned(self, match: re.Match[str]) -> str:
-        if not _SECRET_NAME.search(_CAMEL.sub("_", match["name"]).lower()) or match["value"].lower() in ("true", "false", "none", "0", "1"):
+        if not _secret_name(match["name"]) or match["value"].lower() in _SWITCHES:
             return match[0]
         return f"{match['name']}{match['eq']}<secret>"
 

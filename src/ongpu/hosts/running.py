@@ -14,26 +14,33 @@ import signal
 import sys
 import termios
 import threading
+import time
 import tty
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ongpu.hosts.streams import KEPT, Tail, end_of_file, files_of, pipes_of, terminal_of, write_all
+from ongpu.hosts.under import Under
 
 CHUNK = 1 << 16
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 CANNOT_RUN, NOT_FOUND = 126, 127  # as shells have them
+POLL = 0.1  # seconds between two looks at a command whose tool has ended
 BY_USER = 0  # siginfo_t.si_code: sent by kill(2); above it, the terminal sent it, and to the command as well
 
 
 class Running:
     """The command, started at once. `step` moves its output; `status` is None until it ends, then its exit code, 128 + n for signal n.
 
-    files: descriptors that it gets besides the usual ones. Raises OSError (from the fork) only.
+    files: descriptors that it gets besides the usual ones. under: where argv is a tool that runs the command: its end, not the tool's,
+    is what `status` tells. Raises OSError (from the fork) only.
     """
 
-    def __init__(self, argv: Sequence[str], environ: Mapping[str, str], files: Sequence[int] = (), tee: bool = True) -> None:
-        self.argv, self.environ, self.files = list(argv), dict(environ), list(files)
+    def __init__(
+        self, argv: Sequence[str], environ: Mapping[str, str], files: Sequence[int] = (), tee: bool = True, under: Under | None = None
+    ) -> None:
+        self.argv, self.environ, self.files, self.under = list(argv), dict(environ), list(files), under
+        self.tool: int | None = None  # how the tool ended, where the command runs on without it
         self.tail = Tail()
         self.status: int | None = None
         self.signal: int | None = None  # that ended it
@@ -131,6 +138,9 @@ class Running:
             if not os.WIFSTOPPED(status):
                 break
             _tell(tell, "stopped", os.WSTOPSIG(status))
+        while self.under and (ended := self._below(status)) is None:
+            time.sleep(POLL)
+        status = ended if self.under and ended is not None else status
         with contextlib.suppress(OSError):  # what the command left behind is not to end with this session
             os.tcsetpgrp(slave, os.getpid())
         _tell(tell, "ended", status)
@@ -143,6 +153,8 @@ class Running:
                 os.dup2(end, number)
             for file in self.files:
                 os.set_inheritable(file, True)
+            if self.under:
+                self.under.prepare(self.environ)
             for name in (signal.SIGPIPE, signal.SIGXFSZ):
                 signal.signal(name, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, self.mask)
@@ -164,7 +176,7 @@ class Running:
             if self.raw is not None and os.isatty(0) and self._in_front():
                 reading.append(0)
         try:
-            ready, _, _ = select.select(reading, [], [], seconds)
+            ready, _, _ = select.select(reading, [], [], seconds if self.tool is None else min(seconds, POLL))
         except (OSError, ValueError):
             ready = []
         for file in ready:
@@ -178,9 +190,17 @@ class Running:
             elif file in self.copies:
                 self._copy(file)
         if self.told < 0 and self.status is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self._ended(status)
+            pid, status = os.waitpid(self.pid, os.WNOHANG) if self.tool is None else (self.pid, self.tool)
+            below = self._below(status) if pid else None
+            if below is not None:
+                self._ended(below)
+            elif pid:
+                self.tool = status
+
+    def _below(self, status: int) -> int | None:
+        """How the command ended, after a tool that ended so; None: it runs on. Without a tool, and where it started nothing: as told."""
+        ended = self.under.status() if self.under else status
+        return status if ended == -1 else ended
 
     def _copy(self, file: int) -> None:
         try:
@@ -248,7 +268,7 @@ class Running:
                 elif number not in (signal.SIGCONT, signal.SIGCHLD) and self.status is None and self.pid:
                     if told.si_code <= BY_USER:
                         self.from_user.add(number)
-                        os.kill(self.pid, number)
+                        os.kill((self.under and self.under.pid()) or self.pid, number)
                     elif self.own:
                         os.killpg(self.pid, number)
                 os.write(self._wake, b".")

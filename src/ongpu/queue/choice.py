@@ -14,7 +14,8 @@ class Card:
     """One GPU, or one slice of a partitioned one (MIG). Memory in MiB. None: not told.
 
     unfit: the slug of what is wrong with it. holder: who leases it, in words. foreign: programs that compute on it and are not ours,
-    in words. near: nodes of NUMA, NVSwitch and bus that it belongs to, from the widest to the closest.
+    in words. near: nodes of NUMA, NVSwitch and bus that it belongs to, from the widest to the closest. linked: (UUID, links): GPUs that
+    NVLink leads to without a switch.
     """
 
     uuid: str
@@ -29,6 +30,13 @@ class Card:
     slice: bool = False
     partitioned: bool = False  # its slices are given out, never the whole
     near: tuple[str, ...] = ()
+    linked: tuple[tuple[str, int], ...] = ()
+    card: str = ""  # of a slice: the UUID of the whole card
+
+    @property
+    def label(self) -> str:
+        """ "GPU 0", "GPU 0 MIG 1g.10gb"."""
+        return f"GPU {self.index}" + (f" MIG {self.name.rpartition('MIG ')[2]}" if self.slice else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +58,13 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Why not. never: no waiting will help. each: for every GPU that is not usable, its index, why (a word) and more.
+    """Why not. never: no waiting will help. each: for every GPU that is not usable, its label, why (a word) and more.
 
     fits: the most GPUs that can ever be had at once with that memory; largest: MiB of the largest GPU.
     """
 
     never: bool
-    each: tuple[tuple[int, str, str], ...]
+    each: tuple[tuple[str, str, str], ...]
     fits: int
     largest: int | None
 
@@ -68,7 +76,8 @@ def choose(cards: Sequence[Card], want: Request) -> Chosen | Refused:
     if len(usable) >= want.count:
         return Chosen(_best(usable, want))
     ever = [card for card in cards if _ever(card, want)]
-    each = tuple((card.index, *reason) for card in cards if (reason := why_not(card, want)))
+    cut = {card.card for card in cards if card.slice}  # their slices speak for them
+    each = tuple((card.label, *reason) for card in cards if (reason := why_not(card, want)) and not (card.partitioned and card.uuid in cut))
     alive = [card for card in cards if not card.partitioned]
     largest = max((card.total for card in alive if card.total is not None), default=None)
     return Refused(len(ever) < want.count, each, len(ever), largest)
@@ -78,16 +87,18 @@ def why_not(card: Card, want: Request) -> tuple[str, str] | None:
     """Why a GPU cannot be had now: a word, and what stands behind it; None: it can."""
     if card.partitioned:
         return "partitioned", ""
+    if card.slice and want.count > 1:
+        return "slice", ""
     if want.only is not None and card.uuid not in want.only:
         return "hidden", ""
-    if card.uuid in want.avoid:
+    if card.uuid in want.avoid or (card.card and card.card in want.avoid):
         return "avoided", ""
     if card.unfit:
         return "unfit", card.unfit
-    if card.holder is not None:
-        return "leased", card.holder
     if want.memory is not None and card.total is not None and card.total < want.memory:
         return "small", str(card.total)
+    if card.holder is not None:
+        return "leased", card.holder
     if card.foreign:
         return "busy", ", ".join(card.foreign[:3])
     if want.memory is not None and card.free is not None and card.free < want.memory:
@@ -102,17 +113,29 @@ def _ever(card: Card, want: Request) -> bool:
 
 
 def _best(usable: Sequence[Card], want: Request) -> tuple[Card, ...]:
-    ordered = sorted(usable, key=_rank)
+    ordered = sorted(usable, key=lambda card: (_spared(card, want), *_rank(card)))
     if not 1 < want.count < len(ordered):
         return _by_index(ordered[: want.count])
     # For several the neighbourhood counts more than who is a little freer; among equals the freest come first.
     sets: list[tuple[Card, ...]] = [*_groups(ordered, want.count), *islice(combinations(ordered, want.count), MOST_SETS)]
-    best = min(sets, key=lambda some: (_alike(some), -_nearness(some), _sum(some)))
+    best = min(sets, key=lambda some: (_alike(some), *_links(some), -_nearness(some), _sum(some)))
     return _by_index(best)
+
+
+def _spared(card: Card, want: Request) -> tuple[int, int]:
+    """What a card is kept for: with a size asked for, the smallest slice that has it goes first, so that larger ones and whole cards
+    stay for those who need them; without, a whole card goes before a slice."""
+    if want.memory is None:
+        return int(card.slice), 0
+    return int(not card.slice), (card.total or 0) if card.slice else 0
 
 
 def _groups(ordered: Sequence[Card], count: int) -> Iterable[tuple[Card, ...]]:
     """The freest of each neighbourhood: so that none is missed where there are too many sets to look at."""
+    for card in ordered:  # a card and those that it is linked to
+        here = [card, *(other for other in ordered if other is not card and dict(card.linked).get(other.uuid))]
+        if len(here) >= count:
+            yield tuple(here[:count])
     for name in sorted({name for card in ordered for name in card.near}):
         here = [card for card in ordered if name in card.near]
         if len(here) >= count:
@@ -133,6 +156,14 @@ def _rank(card: Card) -> tuple[float, float, int, str]:
 def _sum(some: Sequence[Card]) -> tuple[float, float, int]:
     ranks = [_rank(card) for card in some]
     return sum(r[0] for r in ranks), sum(r[1] for r in ranks), sum(r[2] for r in ranks)
+
+
+def _links(some: Sequence[Card]) -> tuple[int, int]:
+    """How badly they are joined by NVLink without a switch: the fewest links between two of them, then all links; more come first."""
+    if not any(card.linked for card in some):
+        return 0, 0
+    pairs = [dict(a.linked).get(b.uuid, 0) for a, b in combinations(some, 2)]
+    return -min(pairs), -sum(pairs)
 
 
 def _alike(some: Sequence[Card]) -> int:

@@ -209,8 +209,9 @@ def _indices(report: Report, want: Asked) -> frozenset[int] | None:
             found.add(int(name))
         elif (card := named(here, name)) is not None:
             found.add(card.index or 0)
-        elif name.startswith("MIG-"):  # of whichever card is partitioned
-            found |= {card.index or 0 for card in here if card.mig}
+        elif name.startswith("MIG-"):  # of its card, where that is told, else of whichever is partitioned
+            mine = {card.index or 0 for card in here if any(part.uuid.startswith(name) for part in card.slices or ())}
+            found |= mine or {card.index or 0 for card in here if card.mig}
     return frozenset(found)
 
 
@@ -234,8 +235,13 @@ def _absent(report: Report, want: Asked) -> list[Reason]:
     return [
         Reason("gpu-not-found", (f"GPU {name} ({by}): the driver shows {shown}", f"GPU {name}（{by}）：驱动只显示 {count} 块 GPU"))
         for name in want.names
-        if named(here, name) is None and not (name.startswith("MIG-") and any(card.mig for card in here))
+        if named(here, name) is None and not (name.startswith("MIG-") and any(_may_hold(card, name) for card in here))
     ]
+
+
+def _may_hold(card: Gpu, name: str) -> bool:
+    """Whether a slice of that name is the card's, or may be."""
+    return bool(card.mig) and (card.slices is None or any(part.uuid.startswith(name) for part in card.slices))
 
 
 def _concerns(finding: Finding, report: Report, mine: frozenset[int] | None) -> bool:

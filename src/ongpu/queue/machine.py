@@ -1,29 +1,41 @@
 """What this machine says of its GPUs, quickly: the report that the gate decides by, and the cards that a command may be given."""
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
 from ongpu.engine import all_sources, diagnose
+from ongpu.facts.hardware import Gpu, Slice
 from ongpu.facts.system import Process, Processes
 from ongpu.hosts.leases import Holder
 from ongpu.hosts.live import Live, gather
 from ongpu.index import names
-from ongpu.model import Certainty, Finding, Report, Severity, Verdict
+from ongpu.model import Certainty, Evidence, Finding, Report, Rule, Severity, Verdict
 from ongpu.queue import gate
 from ongpu.queue.choice import Card
+from ongpu.queue.each import whole
 from ongpu.queue.gate import Asked, Policy
 
 NOTHING = Report(subject="", verdict=Verdict.CLEAR)  # nobody was asked
+MOST_COMMAND = 60  # characters of a command that are told: the whole of a shell's program says nothing more
 SPARE = 1.0  # seconds beyond each question's own limit
 
 
 def ask(root: str = "/", policy: Policy = gate.DEFAULT, patience: float = 10.0) -> Report:
     """What the layers below the program say of this machine. patience: seconds for a driver that does not answer."""
     sources = gate.sources(all_sources(), patience, policy)
-    evidence = gather(Live(root=Path(root)), sources, patience=patience + SPARE)
-    return diagnose(evidence, "", gate.rules(policy), sources)
+    rules: list[Rule] = []
+
+    def meanwhile() -> None:
+        rules.extend(gate.rules(policy))
+        for source in sources:
+            with suppress(Exception):  # a rehearsal: their modules are loaded, their patterns compiled
+                list(source.read(Evidence("pasted", "-", "", readers=gate.PRINTED)))
+
+    evidence = gather(Live(root=Path(root)), sources, meanwhile, patience=patience + SPARE)
+    return whole(diagnose(evidence, "", rules, sources), rules, sources)
 
 
 def unable(report: Report, python: str, limit: float = 3.0) -> tuple[Finding, ...]:
@@ -48,6 +60,7 @@ def cards_of(
     ours: processes that are no strangers."""
     listed = report.fact(Processes)
     found = []
+    places = {gate.bus(gpu.bus): gpu.uuid for gpu in gate.cards(report) if gpu.bus and gpu.uuid}
     for gpu in gate.cards(report):
         index = gpu.index or 0
         decision = gate.decide(report, Asked((str(index),), ""), policy) if policy else None
@@ -57,17 +70,59 @@ def cards_of(
         found.append(Card(
             uuid=uuid, index=index, name=gpu.name or "", total=gpu.memory_total, free=gpu.memory_free, util=gpu.utilization,
             unfit=unfit or (None if uuid else "gpu-answers-with-error"), holder=told(held[uuid]) if uuid in held else None,
-            foreign=tuple(stranger(process) for process in here if not process.gone), partitioned=bool(gpu.mig), near=near(gpu.bus, root),
+            foreign=tuple(stranger(process) for process in here if not process.gone), partitioned=bool(gpu.mig),
+            near=(*switched(gpu, places), *near(gpu.bus, root)), linked=linked(gpu, places),
         ))  # fmt: skip
+        found += [_slice(part, found[-1], here, held) for part in (gpu.slices or ()) if gpu.mig]
     return found
+
+
+def _slice(part: Slice, whole: Card, here: Sequence[Process], held: Mapping[str, Holder]) -> Card:
+    """A MIG device: as fit as its card, and not free where the card as a whole is leased. NVML tells no utilisation of one. A program
+    of which it does not tell the slice may be on any. As nvml.h has it: no partitioned card was at hand."""
+    holder = told(held[part.uuid]) if part.uuid in held else whole.holder
+    mine = tuple(stranger(process) for process in here if process.slice in (part.uuid, None) and not process.gone)
+    return Card(
+        uuid=part.uuid, index=whole.index, name=part.name or whole.name, total=part.memory_total, free=part.memory_free, unfit=whole.unfit,
+        holder=holder, foreign=mine, slice=True, near=whole.near, card=whole.uuid,
+    )  # fmt: skip
+
+
+def visible(report: Report, names: Iterable[str]) -> frozenset[str]:
+    """The UUIDs that such names of CUDA_VISIBLE_DEVICES allow: of whole cards, with their slices, and of slices (NVIDIA's MIG guide)."""
+    here, found = gate.cards(report), set()
+    for name in names:
+        parts = [(card, part) for card in here for part in card.slices or ()]
+        old = name.removeprefix("MIG-").split("/")  # MIG-GPU-<UUID>/<GPU instance>/<compute instance>, before driver 470
+        if name.startswith("MIG-") and len(old) == 3:
+            found |= {p.uuid for card, p in parts if card.uuid == old[0] and [str(p.gi), str(p.ci)] == old[1:]}
+        elif name.startswith("MIG-"):
+            found |= {part.uuid for _, part in parts if part.uuid.startswith(name)}
+        elif (whole := gate.named(here, name)) and whole.uuid:
+            found |= {whole.uuid, *(part.uuid for part in whole.slices or ())}
+    return frozenset(found)
+
+
+def linked(gpu: Gpu, places: Mapping[str, str]) -> tuple[tuple[str, int], ...]:
+    """The GPUs that its NVLink links lead to straight, as (UUID, links). places: UUIDs by bus id."""
+    return tuple((places[place], count) for bus, count in gpu.peers or () if (place := gate.bus(bus)) in places)
+
+
+def switched(gpu: Gpu, places: Mapping[str, str]) -> tuple[str, ...]:
+    """What it shares with all others whose links lead to a switch, which joins them all alike."""
+    return ("nvswitch",) if any(gate.bus(bus) not in places for bus, _ in gpu.peers or ()) else ()
 
 
 def told(holder: Holder) -> str:
     """Who holds a lease, in words."""
     if holder.ended:
-        return f"what pid {holder.pid} left behind: {holder.command or '?'}"
+        return f"what pid {holder.pid} left behind: {_short(holder.command or '?')}"
     who = f"{holder.user}, pid {holder.pid}" if holder.user and holder.pid else f"pid {holder.pid}" if holder.pid else "?"
-    return f"{who}: {holder.command}" if holder.command else who
+    return f"{who}: {_short(holder.command)}" if holder.command else who
+
+
+def _short(command: str) -> str:
+    return command if len(command) <= MOST_COMMAND else f"{command[: MOST_COMMAND - 1]}…"
 
 
 def stranger(process: Process) -> str:

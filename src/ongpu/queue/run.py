@@ -1,6 +1,7 @@
 """What became of a command on its GPUs: what it used, and how it ended. Pure: messages, reports and exit codes in, words out."""
 
 import signal
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,8 +10,9 @@ from ongpu.facts.memory import worst
 from ongpu.facts.sample import COLUMNS, PLACE
 from ongpu.knowledge.gpus import models_with_memory_at_least
 from ongpu.knowledge.xids import xid
-from ongpu.lazy import dataclass, field
+from ongpu.lazy import dataclass, field, lazy
 from ongpu.model import Certainty, Finding, Layer, Report, Severity
+from ongpu.queue.words import ranges
 
 MOST_POINTS = 600  # of a timeline: beyond, every second one goes
 HOT_START = 30.0  # seconds after the start in which a stranger on the GPU is told at once
@@ -26,11 +28,42 @@ FAULTS = frozenset({
 SHELL: Mapping[int, str] = {
     signal.SIGKILL: "Killed", signal.SIGSEGV: "Segmentation fault", signal.SIGBUS: "Bus error", signal.SIGABRT: "Aborted",
 }  # fmt: skip
+# What each way to end means for who would run it again.
+SAID: Mapping[str, tuple[str, str]] = {
+    OK: ("it ended well", "正常结束"),
+    GPU_FAULT: ("a GPU is at fault, not the program: another GPU may do", "故障在 GPU，不在程序：换一块 GPU 可能就好"),
+    OUT_OF_MEMORY: ("the GPU's memory ran out: the same again will end the same", "显存不足：原样重跑结果相同"),
+    HOST_MEMORY: ("the host's memory (RAM) ran out, not the GPU's", "主机内存（RAM）用尽，而不是显存"),
+    PROGRAM: ("the program's own fault: another GPU would not help", "程序自身出错：换 GPU 没有用"),
+    SIGNAL: ("ended by a signal; who sent it is not known", "被信号终止；发送者未知"),
+    STOPPED: ("stopped on request", "按要求停止"),
+}
+
+
+def said(kind: str, number: int | None) -> tuple[str, str]:
+    """The words for an ending, in English and Chinese. number: of the signal that ended it."""
+    if kind == SIGNAL and number == signal.SIGPIPE:
+        return "nobody read its output any more (SIGPIPE)", "它的输出已无人读取（SIGPIPE）"
+    return SAID[kind]
+
+
+_NUMBERED = lazy(r"GPU (\d{1,4})")
+
+
+def labels(some: Sequence[str]) -> str:
+    """ "GPU 0-3, 7" of "GPU 0", "GPU 1", ...; others as they are, those of one name counted."""
+    numbers = [int(match[1]) for label in some if (match := _NUMBERED.fullmatch(label))]
+    if len(numbers) < len(some) or len(numbers) == 1:
+        return ", ".join(one if count == 1 else f"{count} x {one}" for one, count in Counter(some).items())
+    return f"GPU {ranges(numbers).replace(',', ', ')}"
 
 
 @dataclass
 class Used:
-    """One GPU while the command ran. Memory in MiB, energy in joules, busy as a share of the time; None: not told."""
+    """One GPU while the command ran. Memory in MiB, energy in joules, busy as a share of the time; None: not told.
+
+    card: of a slice (MIG) the UUID of its whole card, whose samples do not tell of the slice: its memory is that of the command's programs.
+    """
 
     index: int
     uuid: str
@@ -46,6 +79,12 @@ class Used:
     skipped: int = 0
     xids: list[int] = field(default_factory=list)
     strangers: dict[int, str] = field(default_factory=dict)
+    card: str = ""
+
+    @property
+    def whole(self) -> str:
+        """The UUID of the card that is sampled, and that fails."""
+        return self.card or self.uuid
 
     @property
     def busy(self) -> float | None:
@@ -61,14 +100,19 @@ class Used:
 
     def look(self, at: float, row: Sequence[int | None]) -> None:
         """One row of the samples."""
+        if self.card:
+            return
         util, used, energy = row[PLACE["util"]], row[PLACE["mem_used"]], row[PLACE["energy"]]
         if util is not None:
             self.looks, self.busy_sum = self.looks + 1, self.busy_sum + util
         if energy is not None:
             self.first_energy = energy if self.first_energy is None else self.first_energy
             self.last_energy = energy
-        if used is None:
-            return
+        if used is not None:
+            self.hold(at, used)
+
+    def hold(self, at: float, used: int) -> None:
+        """So much memory in use."""
         self.peak = used if self.peak is None else max(self.peak, used)
         self.skipped += 1
         if self.skipped >= self.every:
@@ -82,9 +126,9 @@ class Recorder:
     """Reads the sampling child's messages for the command's GPUs."""
 
     def __init__(self, gpus: Iterable[Used], start: float) -> None:
-        self.used = {gpu.uuid: gpu for gpu in gpus}
+        self.used = {gpu.whole: gpu for gpu in gpus}  # by the card that is sampled
         self.start = start
-        self.places = {gpu.index: gpu.uuid for gpu in self.used.values()}  # index -> UUID; indices may move
+        self.places = {gpu.index: gpu.whole for gpu in self.used.values()}  # index -> UUID; indices may move
 
     def take(self, message: Mapping[str, Any], now: float) -> None:
         """One message."""
@@ -118,8 +162,8 @@ def strangers(listed: Mapping[str, Any], places: Mapping[int, str], ours: Collec
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How it ended. kind: one of the constants above. findings: what explains it, the first the most. gpus: UUIDs at fault, which a
-    retry avoids; () with a gpu-fault: which one is not known."""
+    """How it ended. kind: one of the constants above. findings: what explains it, the first the most. gpus: UUIDs of the whole cards at
+    fault, which a retry avoids; () with a gpu-fault: which one is not known."""
 
     kind: str
     findings: tuple[Finding, ...] = ()
@@ -138,7 +182,7 @@ def ending(code: int, number: int | None, by_user: Collection[int], report: Repo
     if code == 0:
         return Ending(OK)
     worse = tuple(f for f in report.findings if f.weight is Severity.ERROR and f.certainty > Certainty.POSSIBLE and not _of_trends(f))
-    sick = tuple(gpu.uuid for gpu in used if any((known := xid(one)) and known.condemns for one in gpu.xids))
+    sick = tuple(gpu.whole for gpu in used if any((known := xid(one)) and known.condemns for one in gpu.xids))
     fault = tuple(f for f in worse if f.slug in FAULTS)
     if sick or fault:
         return Ending(GPU_FAULT, (*fault, *(f for f in worse if f not in fault)), sick or _named(fault, used))
@@ -161,8 +205,8 @@ def _of_trends(finding: Finding) -> bool:
 def _named(findings: Iterable[Finding], used: Sequence[Used]) -> tuple[str, ...]:
     """The GPUs that findings name by their index, or the only one that there was."""
     told = [f.subject for f in findings]
-    named = tuple(gpu.uuid for gpu in used if any(t == f"GPU {gpu.index}" or t.startswith(f"GPU {gpu.index} ") for t in told))
-    return named or (tuple(gpu.uuid for gpu in used) if len(used) == 1 else ())
+    named = tuple(gpu.whole for gpu in used if any(t == f"GPU {gpu.index}" or t.startswith(f"GPU {gpu.index} ") for t in told))
+    return named or (tuple(gpu.whole for gpu in used) if len(used) == 1 else ())
 
 
 def what_fits(report: Report, used: Iterable[Used]) -> tuple[str, str] | None:

@@ -69,8 +69,9 @@ def parse(lines: Iterable[str], cluster: str | None = None) -> Trace:
             tasks.append(task)
     if not tasks:
         if cluster is not None and groups:
-            most = ", ".join(sorted(groups, key=lambda name: -groups[name])[:10])
-            raise TraceError(f"no jobs of {cluster} in it; it has: {most}", f"其中没有 {cluster} 的作业；有：{most}")
+            most = ", ".join(sorted(filter(None, groups), key=lambda name: -groups[name])[:10])
+            english, chinese = (f"; it has: {most}", f"；有：{most}") if most else ("", "")
+            raise TraceError(f"no jobs of {cluster} in it{english}", f"其中没有 {cluster} 的作业{chinese}")
         raise TraceError("no finished GPU job in it", "其中没有已结束的 GPU 作业")
     return Trace(kind, tuple(sorted(tasks, key=lambda task: (task.submitted, task.id))), skipped, groups)
 

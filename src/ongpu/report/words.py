@@ -50,6 +50,7 @@ _BECAUSE = (
     ("nested too deeply to follow", "嵌套太深，无法跟踪"), ("not Python source: ", "不是 Python 源代码："),
     ("not Python 3: invalid syntax", "不是 Python 3：语法错误"), ("not Python 3: ", "不是 Python 3："),
     ("its ongpu gave no answer that can be read", "其 ongpu 的应答无法读取"), ("Prometheus cannot scrape it", "Prometheus 抓取不到它"),
+    ("Prometheus does not know it", "Prometheus 中没有它"),
 )  # fmt: skip
 _SILENT = lazy(r"whether (\d{1,9}) of (\d{1,9}) nodes are healthy, for they did not answer: ")  # rules/system/node_at_fault.py
 _SAID = lazy(r" \(([^()]{1,300})\)")  # what a node, or ssh, said in place of an answer

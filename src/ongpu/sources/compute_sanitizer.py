@@ -1,6 +1,6 @@
 """Reports of compute-sanitizer and of cuda-memcheck before it: memcheck, initcheck, racecheck and synccheck.
 
-Their forms: https://docs.nvidia.com/compute-sanitizer/ComputeSanitizer/index.html, and as public issues show them
+Their forms: https://docs.nvidia.com/compute-sanitizer/ComputeSanitizer/index.html (every sample of version 2026.4's), and as public issues show them
 (https://github.com/pytorch/pytorch/issues/140777, https://github.com/sgl-project/sglang/issues/2599).
 """
 
@@ -20,14 +20,20 @@ KEPT = "sanitizer-line"  # the symptom by which these lines are kept of a long l
 _MARK = lazy(r"^.{0,60}?={9}(?=[ \t]|$)[ \t]?(.*)$")
 _ACCESS = lazy(r"^(?:Error: |ERROR: )?Invalid (__\w{1,20}__|[a-z]{2,20}) (read|write|atomic|access)(?: of size ([\d,]{1,15})(?: bytes?)?)?", re.IGNORECASE)
 _WARP = lazy(r"^(?:Error: )?(Warp (?:Illegal|Out-of-range|Misaligned)[\w \-]{0,40}|(?:Out-of-range|Misaligned|Illegal)[\w\- ]{0,40}(?:Address|Access)|Invalid PC|Stack Canary\b.{0,40})")
-_UNSET = lazy(r"^(?:Error: |Host API )?(Uninitialized (?:(__\w{1,20}__) )?memory (?:read|access)[^\n]{0,40}|Unused memory in allocation.{0,60})")
+_UNSET = lazy(r"^(?:Error: |Host API )?(Uninitialized (?:(__\w{1,20}__) )?memory (?:read|access)[^\n]{0,40}|Unused (?:__\w{1,20}__ )?memory in allocation.{0,60})")
 _RACE = lazy(
-    r"^(Error|Warning|ERROR|WARN|INFO|Info)?:? ?(?:Race reported between (\w{1,12}) access at (.{1,600}?)(?:$| and \w{1,12} access at )"
+    r"^(Error|Warning|ERROR|WARNING|WARN|INFO|Info)?:? ?(?:\([\w ]{1,40}\) )?(?:Race reported between (\w{1,12}) access at (.{1,600}?)(?:$| and \w{1,12} access at )"
     r"|(?:Potential )?(RAW|WAR|WAW) hazard detected at (__\w{1,20}__)?.{0,60})"
 )
-_BARRIER = lazy(r"^(?:Error: )?(Barrier error detected\. .{1,80}|Barrier is? .{0,60}|Missing (?:wait|init)[^\n]{0,40})")
+_CLUSTER = lazy(r"^(?:Error: )?Potential invalid (__\w{1,20}__) (read|write|atomic|access)(?: of size ([\d,]{1,15}))?", re.IGNORECASE)
+_FREED = lazy(r"^(?:Error: )?(?:Malloc/Free error encountered ?: ?(.{1,60})|(Tensor Memory .{1,80}) is not allocated\b)")
+_BARRIER = lazy(r"^(?:Error: )?(Deadlock detected in [\w:]{1,40} wait|Barrier error detected\. .{1,80}|Barrier is? .{0,60}|Missing (?:wait|init)[^\n]{0,40})")
+_HAZARD_AT = lazy(r"^(?:Write|Read|Atomic) Thread \([\d,]{5,32}\) (at .{1,1700})$")
+_DEVICE_FRAME = lazy(r"^Device Frame: ?(.{1,1600}?)(?:\+0x[0-9a-f]{1,16})? in (\S{1,300}:\d{1,7})\s*$", re.IGNORECASE)
+_INSIDE_CUDA = lazy(r"^__cuda_|^\$__|^__syncwarp|^\[clone ")
 _API = lazy(r"^Program hit (\w{1,60}) \(error (\d{1,6})\) due to \"([^\"\n]{1,200})\" on CUDA API call to (\w{1,80})")
 _API_OLD = lazy(r"^Program hit error (\d{1,6}) on CUDA API call to (\w{1,80})")
+_API_WORDS = lazy(r"^Program hit ([a-z][^\"\n]{1,200}?) \(error (\d{1,6})\) on CUDA API call to (\w{1,80})")
 _LEAK = lazy(r"^Leaked ([\d,]{1,20}) bytes")
 _LEAKS = lazy(r"^LEAK SUMMARY: ([\d,]{1,20}) bytes leaked in ([\d,]{1,12}) allocations?")
 _SUMMARY = lazy(r"^(?:ERROR SUMMARY: ([\d,]{1,12}) errors?\s*$|RACECHECK SUMMARY: ([\d,]{1,12}) hazards? displayed)")
@@ -109,6 +115,11 @@ def _fault(block: _Block) -> Fault | None:
     elif match := _UNSET.match(block.head):
         kind, what, space = "uninitialized", match[1].strip(), match[2] or ""
         warning = what.startswith("Unused")
+    elif match := _FREED.match(block.head):
+        kind, what = "access", (match[1] or match[2]).strip()
+    elif match := _CLUSTER.match(block.head):
+        where = next((text.partition("located in ")[2] for text, _ in block.lines if "located in a block" in text), "")
+        kind, what, space = "race", f"{match[2].lower()} in {where or 'another block'}", match[1]
     elif match := _BARRIER.match(block.head):
         kind, what = "barrier", match[1].removeprefix("Barrier error detected. ").strip().rstrip(".")
     elif match := _RACE.match(block.head):
@@ -126,9 +137,16 @@ def _detailed(block: _Block, kind: str, what: str, space: str, warning: bool) ->
     inside = misaligned = False
     refs = [block.ref]
     texts = block.lines
+    if kind == "barrier" and (match := re.search(r"(?<= )at \S{1,600}? in \S{1,300}:\d{1,7}\s{0,9}$", block.head)):
+        texts = [(match[0], block.ref), *texts]
     if kind == "race" and (match := re.search(r" access at (.{1,600}?)(?: and \w{1,12} access at |$)", block.head)):
         texts = [(f"at {match[1]}", block.ref), *texts]
+    frames: list[tuple[str, str]] = []
     for text, ref in texts:
+        if hazard := _HAZARD_AT.match(text):
+            text = hazard[1]
+        elif frame := _DEVICE_FRAME.match(text):
+            frames.append((frame[1], frame[2]))
         if kernel is None and text.startswith("at "):
             old, new = _AT_OLD.match(text), _AT.match(text)
             if old:
@@ -150,6 +168,10 @@ def _detailed(block: _Block, kind: str, what: str, space: str, warning: bool) ->
         elif "out of bounds" in text or "misaligned" in text:
             misaligned = "misaligned" in text
             refs.append(ref)
+    if kernel and kernel.startswith("0x"):  # an address is no name
+        kernel = None
+    if frames and (kernel is None or _INSIDE_CUDA.match(kernel)):  # CUDA's own function: whoever called it is meant
+        kernel, place = frames[-1]
     return Fault(
         kind=kind, what=what, ref=block.ref, space=space, kernel=kernel.strip()[:300] if kernel else None, place=place, thread=thread,
         misaligned=misaligned, beyond=beyond, inside=inside, size=size, host=_host(block), warning=warning, refs=tuple(dict.fromkeys(refs)),
@@ -180,6 +202,9 @@ def read(evidence: Evidence) -> Iterable[Fact]:
         elif match := _API_OLD.match(block.head):
             if len(calls) < MAX_FAULTS:
                 calls.append(ApiError(f"error {match[1]}", int(match[1]), "", match[2], block.ref, _host(block)))
+        elif match := _API_WORDS.match(block.head):
+            if len(calls) < MAX_FAULTS:
+                calls.append(ApiError(f"error {match[2]}", int(match[2]), match[1], match[3], block.ref, _host(block)))
         elif len(faults) < MAX_FAULTS and (fault := _fault(block)):
             faults.append(fault)
     if faults or calls or errors is not None or leaks or seen:

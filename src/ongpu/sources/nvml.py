@@ -6,11 +6,12 @@ from typing import Any
 
 from ongpu.facts.container import Container
 from ongpu.facts.driver import Driver
-from ongpu.facts.hardware import Gpu, Gpus
+from ongpu.facts.hardware import Gpu, Gpus, Slice
 from ongpu.facts.system import Process, Processes
 from ongpu.model import Evidence, Fact, Get, Ref, Source
 
 MIB = 1 << 20
+MOST_ROWS = 1024  # slices of a card (seven today), processes of a slice
 # Bits of nvmlClocksEventReasons (nvml.h), with the names that `nvidia-smi -q -d PERFORMANCE` gives them.
 REASONS = {
     0x1: "Idle", 0x2: "Applications Clocks Setting", 0x4: "SW Power Cap", 0x8: "HW Slowdown", 0x10: "Sync Boost",
@@ -36,6 +37,10 @@ def _field(value: Any, name: str) -> int | None:
 def _scaled(value: Any, by: float) -> float | None:
     number = _number(value)
     return None if number is None else number / by
+
+
+def _list(value: Any) -> list[Any]:
+    return value[:MOST_ROWS] if isinstance(value, list) else []
 
 
 def _flag(value: Any) -> bool | None:
@@ -91,6 +96,8 @@ def gpu(item: Mapping[str, Any]) -> Gpu:
         pcie_replays=_number(get("pcie_replays")),
         mig=_first_flag(get("mig")),
         mig_devices=_number(get("mig_devices")),
+        slices=_slices(item),
+        peers=_peers(item),
         compute_mode=None if mode is None else COMPUTE_MODES.get(mode),
         persistence=_flag(get("persistence")),
         display_active=_flag(get("display")),
@@ -103,6 +110,37 @@ def gpu(item: Mapping[str, Any]) -> Gpu:
         error=_gpu_error(item),
         ref=_ref(item),
     )
+
+
+def _slices(item: Mapping[str, Any]) -> tuple[Slice, ...] | None:
+    """The MIG devices of a line; None where it tells of none."""
+    if not isinstance(item.get("slices"), list):
+        return None
+    found = []
+    for row in _list(item.get("slices")):
+        if not isinstance(row, dict) or not isinstance(row.get("uuid"), str) or not row["uuid"].startswith("MIG-"):
+            continue
+        total, used, free = (_field(row.get("memory"), key) for key in ("total", "used", "free"))
+        found.append(Slice(
+            uuid=row["uuid"], name=row["name"] if isinstance(row.get("name"), str) else None, gi=_number(row.get("gi")), ci=_number(row.get("ci")),
+            memory_total=None if total is None else total // MIB, memory_used=None if used is None else used // MIB,
+            memory_free=None if free is None else free // MIB,
+        ))  # fmt: skip
+    return tuple(found)
+
+
+def _peers(item: Mapping[str, Any]) -> tuple[tuple[str, int], ...] | None:
+    rows = item.get("nvlink_peers")
+    if not isinstance(rows, dict):
+        return None
+    return tuple(sorted((bus, count) for bus, count in rows.items() if isinstance(count, int) and not isinstance(count, bool)))
+
+
+def _on_slices(item: Mapping[str, Any]) -> tuple[dict[int, str], dict[tuple[int | None, int | None], str]]:
+    """Which MIG device a process runs on: by its number, as the device lists it; by its instances, as the whole card's list has them."""
+    rows = [row for row in _list(item.get("slices")) if isinstance(row, dict) and isinstance(row.get("uuid"), str)]
+    pids = {pid: row["uuid"] for row in rows for pid in _list(row.get("pids")) if isinstance(pid, int)}
+    return pids, {(_number(row.get("gi")), _number(row.get("ci"))): row["uuid"] for row in rows if _number(row.get("gi")) is not None}
 
 
 def _gpu_error(item: Mapping[str, Any]) -> str | None:
@@ -176,6 +214,7 @@ def read(evidence: Evidence) -> Iterable[Fact]:
 
 def _processes(cards: Iterable[Mapping[str, Any]]) -> Iterable[Process]:
     for card in cards:
+        pids, instances = _on_slices(card)
         for item in card.get("processes", ()):
             memory = item.get("memory")
             size = None if not isinstance(memory, int) or memory >= 1 << 60 else memory // MIB  # ~0: not told
@@ -189,6 +228,7 @@ def _processes(cards: Iterable[Mapping[str, Any]]) -> Iterable[Process]:
                 name=item.get("name"),
                 user=None if item.get("uid") is None else str(item["uid"]),
                 gone=bool(item.get("gone")),
+                slice=instances.get((_number(item.get("gi")), _number(item.get("ci")))) or pids.get(item["pid"]),
                 ref=Ref("NVML", 1, words),
             )
 

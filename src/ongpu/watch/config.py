@@ -83,6 +83,8 @@ TABLE: Mapping[str, tuple[Key, ...]] = {
         Key("tls_key", "path", None, "its private key (PEM)", "证书的私钥（PEM）"),
         Key("prometheus", "text", None, "a Prometheus, for the page of all machines: http://HOST:9090",
             "供“集群”页面查询的 Prometheus：http://主机:9090"),
+        Key("submit", "flag", None, "who has the token may submit jobs, as the user of the server; unset: on loopback, and not as root",
+            "持有令牌者可以用服务器的用户身份提交作业；不设时：仅限本机地址，且服务器不以 root 运行"),
     ),
     "notify": (
         Key("urls", "list", (), "where to send, as Apprise writes it: mailto://, slack://, feishu://, dingtalk://, wecombot://, json://",

@@ -142,14 +142,32 @@ def gpu_of(subject: str) -> int | None:
 
 
 def from_prometheus(
-    url: str, limit: float, titles: Callable[[str], str], token: str = "", expected: Mapping[str, int] | None = None
+    url: str, limit: float, titles: Callable[[str], str], token: str = "", wanted: Sequence[Wanted] = ()
 ) -> Evidence:
-    """What Prometheus knows of all machines that it scraped within a day. titles: slug -> a rule's words.
+    """What Prometheus knows of the machines that it scraped within a day: of those wanted, where some are named. titles: slug -> words.
 
     Raises prometheus.Refused and ValueError, as `prometheus.query` does.
     """
     answers = {name: prometheus.query(url, question, limit, token) for name, question in QUESTIONS.items()}
-    return evidence(nodes(answers, titles, expected or {}), url)
+    expected = {node.name: node.expected for node in wanted if node.expected is not None}
+    rows = nodes(answers, titles, expected)
+    return evidence(only(rows, wanted) if wanted else rows, url)
+
+
+def only(rows: Sequence[Row], wanted: Sequence[Wanted]) -> list[Row]:
+    """The rows of these machines, in their order; one that Prometheus does not know did not answer. A name may go without its domain."""
+    by_name = {str(row["name"]): row for row in rows}
+    by_short = {name.partition(".")[0]: row for name, row in reversed(by_name.items()) if not name[:1].isdecimal()}
+    found: dict[str, Row] = {}
+    for node in wanted:
+        name = short(node.name.rpartition("@")[2])
+        row = by_name.get(name) or by_short.get(name)
+        if row is None:
+            row = {"name": name, "expected": node.expected, "answered": False, "problem": "Prometheus does not know it"}
+        elif node.expected is not None:
+            row = {**row, "expected": node.expected}
+        found.setdefault(str(row["name"]), row)
+    return list(found.values())
 
 
 def nodes(answers: Mapping[str, Vector], titles: Callable[[str], str], expected: Mapping[str, int]) -> list[Row]:

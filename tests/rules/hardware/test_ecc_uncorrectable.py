@@ -1,5 +1,5 @@
 import pytest
-from asking import slugs
+from asking import explain, slugs
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,11 @@ def test_found(text: str) -> None:
 )
 def test_neighbours_are_not_it(text: str) -> None:
     assert "ecc-uncorrectable" not in slugs(text)
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_words_of_a_program_name_no_gpu_and_no_xid(lang: str) -> None:
+    (finding, *_) = explain("RuntimeError: CUDA error: uncorrectable ECC error encountered").findings
+    title = finding.text(lang).title
+    assert "Xid" not in title
+    assert "the GPU" not in title

@@ -13,6 +13,8 @@ from ongpu.store import Store
 from ongpu.watch.web import demo
 from ongpu.watch.web.app import build
 from ongpu.watch.web.guard import Access
+from ongpu.watch.web.queue.demo import opening
+from ongpu.watch.web.queue.reading import Queue
 from ongpu.watch.web.reading import Reader
 from ongpu.watch.web.tokens import TokenFile, create
 
@@ -63,11 +65,13 @@ def stranger(filled: Path, tmp_path: Path, token: str) -> Iterator[TestClient]:
 
 def _client(path: Path, folder: Path, *, loopback: bool) -> Iterator[TestClient]:
     reader = Reader(path, 0.25, 2.0, "EUR")
-    app = build(reader, Access(TokenFile(folder / "web.token"), loopback), pages=False)
+    queue = Queue(opening(), submits=True)
+    app = build(reader, Access(TokenFile(folder / "web.token"), loopback), queue=queue, pages=False)
     host = "http://localhost:19480" if loopback else "http://gpu7.example:19480"
     with TestClient(app, base_url=host, follow_redirects=False) as client:
         yield client
     reader.close()
+    queue.close()
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from ongpu.store import Store
 from ongpu.watch.web import api
 from ongpu.watch.web.app import build
 from ongpu.watch.web.guard import Access
+from ongpu.watch.web.queue import api as queue_api
 from ongpu.watch.web.reading import Reader
 from ongpu.watch.web.tokens import TokenFile
 
@@ -188,6 +189,6 @@ def test_what_is_not_there_is_told_as_json(client: TestClient, token: str) -> No
 
 def test_the_document_tells_every_path_and_fetches_nothing(client: TestClient) -> None:
     document = get(client, "openapi.json")
-    assert {route.path for route in api.router.routes} == set(document["paths"])
+    assert {route.path for route in (*api.router.routes, *queue_api.router.routes)} == set(document["paths"])
     assert client.get("/docs").status_code == 404
     assert client.get("/redoc").status_code == 404

@@ -55,3 +55,11 @@ def test_what_prometheus_says_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(source, "from_prometheus", told)
     assert "node19" in fleet.look("http://127.0.0.1:9", "en")
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_beside_a_simulated_node_stands_a_simulated_fleet(lang: str) -> None:
+    html = fleet.made_up(lang)
+    assert "99 / 100" in html
+    assert html.count("<tr>") == 101
+    assert ("GPU 掉卡" in html) == (lang == "zh")

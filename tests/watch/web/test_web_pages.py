@@ -71,6 +71,19 @@ def test_every_card_says_what_is_so(view: View) -> None:
     assert "7 / 8" in harmless(now.tiles(view, "en"))
 
 
+def test_a_busy_gpu_is_told_as_busy(view: View) -> None:
+    card = harmless(now.cards(view, {}, "en")[0])
+    assert "GPU 0 is busy" in card
+    assert "too little is known" not in card
+    note = Told("gpu-busy-other-process", 0, "note", "likely", {"en": {"title": "taken by python"}})
+    assert "taken by python" not in harmless(now.cards(replace(view, verdicts=(*view.verdicts, note)), {}, "en")[0])
+    bare = harmless(now.cards(replace(view, verdicts=(note,)), {}, "en")[0])
+    assert "too little is known" in bare
+    rows = work.processes(view, "en")
+    assert "GPU 0 is busy" in harmless(rows)
+    assert '<div class="small amber wide">GPU 0 is busy' not in rows  # it is no warning
+
+
 def test_of_a_silent_agent_nothing_is_told_as_so(view: View) -> None:
     old = replace(view, at=view.at + 60)
     assert "The agent is silent" in harmless(now.banners(old, "en"))

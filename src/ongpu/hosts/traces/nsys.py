@@ -106,7 +106,7 @@ def read(connection: sqlite3.Connection, tick: Tick = lambda done, size: None) -
     timeline = Timeline()
     try:
         tables = _Tables(connection, tick)
-        if not any(name.startswith(_PREFIX) or name in ("NVTX_EVENTS", "TARGET_INFO_GPU") for name in tables.names):
+        if not any(name.startswith((_PREFIX, "NVTX_EVENTS", "TARGET_INFO_")) for name in tables.names):
             raise Unknown(
                 "an SQLite database, but not a report of Nsight Systems (no CUPTI tables)",
                 "是 SQLite 数据库，但不是 Nsight Systems 的报告（没有 CUPTI 表）",

@@ -3,6 +3,9 @@
 # Slurm drains whole nodes: one sick GPU of eight stops all eight. A GPU taken out of gres.conf instead is no longer fenced in:
 # any job could open its device, and the indices that jobs see may then name it. So: drain, and mend.
 ONGPU=${ONGPU:-ongpu}
+# slurmd runs this with SLURMD_NODENAME alone (seen on 22.05.8): no PATH. Where slurm.conf is elsewhere, add SLURM_CONF=... here.
+PATH=$PATH:/usr/local/bin:/usr/bin:/bin:/opt/slurm/bin
+export PATH
 MARK="ongpu gate:"
 NODE=${SLURMD_NODENAME:-$(hostname -s)}
 

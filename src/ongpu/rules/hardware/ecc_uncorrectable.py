@@ -32,9 +32,9 @@ def check(symptoms: Symptoms | None, xids: Xids | None, gpus: Gpus | None) -> It
     yield Finding(
         subject=bus or "",
         certainty=Certainty.CERTAIN,
-        variant="contained" if codes == [94] and not bad else "counter" if bad and not events else "",
+        variant="contained" if codes == [94] and not bad else "counter" if bad and not (events and codes) else "" if codes else "said",
         values={
-            "where": bus or (gpu.label if gpu else "the GPU"), "codes": codes or ["-"], "count": counts,
+            "where": bus or (gpu.label if gpu else "GPU"), "codes": codes or ["-"], "count": counts,
             "index": gpu.index if gpu else None, "pending": "Yes" if gpu and gpu.remap_pending else "No",
         },
         fixes=(Fix("look-at-ecc"), Fix("reset-gpu"), Fix("diagnose-gpu")),
@@ -84,6 +84,21 @@ RULE = Rule(
         "（A100 及更新；更早的卡为页退役），再运行 dcgmi diag -r 3。若错误再现，或重映射、页退役本身失败（Xid 64），更换（replace/RMA）该卡。",
     ),
     variants={
+        "said": (
+            Text(
+                title="A program met an uncorrectable ECC memory error; which GPU had it is not said",
+                why="A memory cell of a card failed in a way that ECC cannot correct, so the driver ended the programs that used it. It is "
+                "not a fault of the program: other jobs on that card fail in the same way.",
+                fix="Find the card: `nvidia-smi -q -d ECC,ROW_REMAPPER` counts its errors, `sudo dmesg | grep -i xid` names it. Drain it, "
+                "reset it (nvidia-smi --gpu-reset) or reboot, then run dcgmi diag -r 3. Replace (RMA) it if errors come back.",
+            ),
+            Text(
+                title="程序遇到不可纠正的 ECC 显存错误；未说明是哪块 GPU",
+                why="某张卡的显存单元出现 ECC 无法纠正的错误，驱动因此终止了使用它的程序。这不是程序的问题，那张卡上的其他任务也会这样失败。",
+                fix="先找到这张卡：`nvidia-smi -q -d ECC,ROW_REMAPPER` 有错误计数，`sudo dmesg | grep -i xid` 会指明。排空并重置"
+                "（nvidia-smi --gpu-reset）或重启，再运行 dcgmi diag -r 3。若错误再现，更换（replace/RMA）该卡。",
+            ),
+        ),
         "contained": (
             Text(
                 title="Contained uncorrectable ECC memory error on {where} (Xid {codes})",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ongpu.facts.hardware import Gpus, Xids
+from ongpu.facts.hardware import Gpu, Gpus, Xids
 from ongpu.facts.symptoms import Symptoms
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
@@ -26,7 +26,7 @@ def check(symptoms: Symptoms | None, xids: Xids | None, gpus: Gpus | None) -> It
             *(g.ref for g in failed if g.ref),
         )
         yield Finding(
-            subject=bus,
+            subject=bus or _named(gpu),
             certainty=Certainty.CERTAIN,
             values={"where": bus or (gpu.label if gpu else "the GPU"), "index": gpu.index if gpu else None},
             fixes=(Fix("look-at-ecc"), Fix("diagnose-gpu")),
@@ -39,7 +39,7 @@ def check(symptoms: Symptoms | None, xids: Xids | None, gpus: Gpus | None) -> It
     if (recorded or told or pending) and not worse:
         gpu = pending[0] if pending else None
         yield Finding(
-            subject=bus,
+            subject=bus or _named(gpu),
             certainty=Certainty.LIKELY,
             severity=Severity.WARNING,
             variant="pending",
@@ -47,6 +47,11 @@ def check(symptoms: Symptoms | None, xids: Xids | None, gpus: Gpus | None) -> It
             fixes=(Fix("look-at-ecc"), Fix("reset-gpu")),
             refs=(*(e.ref for e in recorded), *told, *_lines(gpus)),
         )
+
+
+def _named(gpu: Gpu | None) -> str:
+    """Which card it is, where no line of the kernel says so: the others of the machine are not meant."""
+    return gpu.label if gpu and gpu.index is not None else ""
 
 
 def _lines(gpus: Gpus | None):  # type: ignore[no-untyped-def]

@@ -81,9 +81,9 @@ class _Writer:
             self.incidents = Incidents(now, now, (), (), alert)
         answers = self.judge.answers(self.state, now, now)
         if answers:
-            self.findings = [
+            self.findings = [  # the notes too, as the agent tells them: that a GPU is busy is a verdict
                 {"slug": one.slug, "gpu": one.gpu, "severity": one.severity.name.lower(), "certainty": one.certainty.name.lower(),
-                 "words": one.diagnosis().words} for one in answers.found.values()
+                 "words": one.diagnosis().words} for one in (*answers.found.values(), *answers.noted.values())
             ]  # fmt: skip
         for change in self.incidents.step(now, now, answers):
             incident = change.incident

@@ -19,10 +19,10 @@ from ongpu.watch.web.words import word
 
 # Every page of the dashboard: its name among the words, and its address. A new page needs its line here.
 PAGES: tuple[tuple[str, str], ...] = (
-    ("now", "/"), ("history", "/history"), ("incidents", "/incidents"), ("work", "/work"), ("fleet", "/fleet"),
+    ("now", "/"), ("queue", "/queue"), ("history", "/history"), ("incidents", "/incidents"), ("work", "/work"), ("fleet", "/fleet"),
 )  # fmt: skip
 LANGUAGES: dict[str, Literal["en-US", "zh-CN"]] = {"en": "en-US", "zh": "zh-CN"}
-VERSION = "1"  # of the assets: browsers keep them
+VERSION = "2"  # of the assets: browsers keep them
 
 
 @dataclass(frozen=True)

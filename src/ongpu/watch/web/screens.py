@@ -339,6 +339,9 @@ async def fleet_page(request: Request) -> None:
     with frame(request, "fleet") as here:
         ui.html(tag("h1", word("fleet", here.lang)))
         address = request.scope["ongpu.app"].state.prometheus
+        if not address and here.reader.view().demo:
+            ui.html(await asyncio.to_thread(fleet.made_up, here.lang))
+            return
         if not address:
             ui.html(tag("p", prose(word("no_fleet", here.lang)), class_="soft"))
             return

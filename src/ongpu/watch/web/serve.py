@@ -18,6 +18,7 @@ from ongpu.watch.config import Config, ConfigError, address
 from ongpu.watch.web import tokens
 from ongpu.watch.web.app import build
 from ongpu.watch.web.guard import Access, is_loopback
+from ongpu.watch.web.queue.opening import may_submit, of
 from ongpu.watch.web.reading import Reader
 from ongpu.watch.web.sockets import Quiet
 
@@ -52,7 +53,8 @@ def serve(
         if demo and reader.price_gpu_hour is None:
             reader.price_kwh, reader.price_gpu_hour = 0.25, 2.5  # so that the page of costs has some
         listening = stack.enter_context(_listening(host, port))
-        app = build(reader, access, prometheus or config.get("web", "prometheus"))
+        queue = stack.enter_context(closing(of(reader, may_submit(access.loopback, config.get("web", "submit")))))
+        app = build(reader, access, prometheus or config.get("web", "prometheus"), queue=queue)
         server = uvicorn.Server(uvicorn.Config(
             app, log_level="warning", access_log=False, server_header=False, proxy_headers=False, lifespan="on", ws=Quiet,
             ws_max_size=MOST_MESSAGE, limit_concurrency=MOST_CONNECTIONS, timeout_graceful_shutdown=2, ssl_certfile=cert, ssl_keyfile=key,

@@ -2,6 +2,8 @@
 
 import time
 
+from ongpu.watch.web.queue.words import QUEUE
+
 _WORDS = {
     # the frame
     "now": ("Now", "当前"), "history": ("History", "历史"), "incidents": ("Incidents", "事件"), "work": ("Use and cost", "用量与费用"),
@@ -103,7 +105,7 @@ _WORDS = {
     # lengths of time
     "s": ("{count} s", "{count} 秒"), "min": ("{count} min", "{count} 分钟"), "h": ("{count} h", "{count} 小时"),
     "d": ("{count} d", "{count} 天"),
-}  # fmt: skip
+} | QUEUE  # fmt: skip
 
 
 def word(name: str, lang: str, **values: object) -> str:

@@ -1,5 +1,7 @@
 """Many machines, as a Prometheus that scrapes them knows them: the patterns first, then the nodes, the worst first."""
 
+from collections.abc import Callable
+
 from ongpu.engine import diagnose
 from ongpu.facts.fleet import Node
 from ongpu.hosts.prometheus import Refused
@@ -19,15 +21,26 @@ MOST = 500  # nodes that are shown
 def look(address: str, lang: str) -> Html:
     """Asks Prometheus, and shows what it knows or why it does not answer. Takes seconds: not for the event loop."""
 
+    try:
+        found = fleet.from_prometheus(address, LIMIT, _titles(lang))
+    except (Refused, ValueError, OSError) as error:
+        return tag("div", word("fleet_failed", lang, why=error), class_="banner error", role="alert")
+    return show(diagnose([found], word("fleet", lang)), lang)
+
+
+def made_up(lang: str) -> Html:
+    """The simulated fleet, beside a simulated node."""
+    from ongpu.watch.fleet_demo import fleet as simulated
+
+    return show(diagnose([simulated(_titles(lang))], word("fleet", lang)), lang)
+
+
+def _titles(lang: str) -> Callable[[str], str]:
     def title(slug: str) -> str:
         told = ALERTS.get(slug)
         return (told.zh if lang == "zh" else told.en) if told else slug.replace("-", " ")
 
-    try:
-        found = fleet.from_prometheus(address, LIMIT, title)
-    except (Refused, ValueError, OSError) as error:
-        return tag("div", word("fleet_failed", lang, why=error), class_="banner error", role="alert")
-    return show(diagnose([found], word("fleet", lang)), lang)
+    return title
 
 
 def show(report: Report, lang: str) -> Html:

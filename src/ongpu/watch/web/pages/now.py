@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from ongpu.report.top import words as top
 from ongpu.store import Point
+from ongpu.watch.alerts import NEVER
 from ongpu.watch.state import OK, GpuState
 from ongpu.watch.web import figures
 from ongpu.watch.web.markup import Html, prose, tag
@@ -100,7 +101,7 @@ def card(view: View, gpu: GpuState, sparks: Sparks, lang: str) -> Html:
 def _verdict(view: View, gpu: GpuState, known: bool, lang: str) -> Html:
     if view.silent:
         return Html("")
-    told = view.of(gpu)
+    told = [one for one in view.of(gpu) if one.slug not in NEVER]  # that somebody is on it, the list of processes says
     lines = [tag("div", one.text(lang), title=f"{one.slug}: {one.text(lang, 'why')}", class_="line") for one in told[:2]]
     if not known:
         why = figures.because(gpu, lang)

@@ -7,6 +7,7 @@ from typing import Any
 
 from ongpu.report.top import words as top
 from ongpu.store import Gpu, Used
+from ongpu.watch.alerts import NEVER
 from ongpu.watch.state import OK
 from ongpu.watch.web import figures
 from ongpu.watch.web.markup import Html, tag
@@ -126,8 +127,9 @@ def processes(view: View, lang: str) -> Html:
     for gpu in view.gpus:
         if gpu.condition != OK or view.silent:
             continue
-        verdict = next((one.text(lang) for one in view.of(gpu)), "")
-        said = tag("div", verdict, class_="small amber wide") if verdict else ""
+        verdict = next((one for one in view.of(gpu) if one.slug not in NEVER), None)
+        kind = "soft" if verdict and verdict.severity == "note" else "amber"
+        said = tag("div", verdict.text(lang), class_=f"small {kind} wide") if verdict else ""
         for one in sorted(gpu.processes, key=lambda p: -(p.mem or 0)):
             host, user = one.host, one.host.get("user", one.host.get("uid"))
             job = host.get("job") or host.get("container") or ""

@@ -6,13 +6,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ongpu.fronts.answer import add_format, add_language, complain, say
+from ongpu.fronts.answer import add_format, add_language, columns, complain, say
+from ongpu.fronts.queued import guarded
 
 if TYPE_CHECKING:
     from ongpu.queue.simulate import Task
+    from ongpu.queue.traces import Trace
 
 POLICIES = ("fifo", "easy", "sjf", "las", "srtf", "ours")
-TOLD = {
+NAMES = {
     "fifo": ("first in, first out", "先到先得"),
     "easy": ("EASY backfill, durations known exactly", "EASY 回填，时长完全已知"),
     "sjf": ("shortest first, durations known exactly", "最短作业优先，时长完全已知"),
@@ -21,20 +23,18 @@ TOLD = {
     "ours": ("ongpu's: feedback on GPU time, no durations", "ongpu 的策略：按已用 GPU 时间反馈，不知时长"),
 }
 COLUMNS = {
-    "mean": ("mean h", "平均 h"), "p50": ("median", "中位"), "p90": ("p90", "p90"), "p99": ("p99", "p99"), "worst": ("worst", "最长"),
-    "wait": ("wait h", "等待 h"), "busy": ("busy", "占用率"), "scattered": ("scattered", "分散"), "fair": ("fair", "公平"),
+    "mean": ("mean", "平均"), "p50": ("median", "中位"), "p90": ("p90", "p90"), "p99": ("p99", "p99"), "worst": ("worst", "最长"),
+    "wait": ("wait", "等待"), "busy": ("busy", "占用率"), "scattered": ("scattered", "分散"), "fair": ("fair", "公平"),
     "preemptions": ("preempted", "抢占"), "idle": ("idle", "空闲"),
 }  # fmt: skip
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
-    parser.set_defaults(run=run)
-    actions = parser.add_subparsers(dest="action", required=True, metavar=say("ACTION", "操作"), title=say("actions", "操作"))
-    told = ("replay a trace under several policies and compare what comes of it", "用多种策略重放一份作业记录并比较结果")
-    one = actions.add_parser("simulate", help=say(*told), description=say(f"{told[0][0].upper()}{told[0][1:]}.", f"{told[1]}。"))
-    one.add_argument("trace", metavar="TRACE", help=say(
-        "Philly CSV, Alibaba openb CSV, sacct --parsable2, or the queue's history (JSON lines)", "Philly CSV、阿里 openb CSV、sacct --parsable2，或队列历史（JSON Lines）"))  # fmt: skip
+def add(one: argparse.ArgumentParser) -> None:
+    """The action's arguments."""
+    one.set_defaults(run=guarded(run))
+    one.add_argument("trace", nargs="?", metavar="TRACE", help=say(
+        "Philly CSV, Alibaba openb CSV, sacct --parsable2, or what `ongpu queue history` printed (default: the history of the local queue)",
+        "Philly CSV、阿里 openb CSV、sacct --parsable2，或 `ongpu queue history` 的输出（默认本机队列的历史）"))  # fmt: skip
     one.add_argument("--policy", action="append", choices=POLICIES, metavar="NAME", help=say(
         f"{', '.join(POLICIES)}; may be repeated (default: all)", f"{'、'.join(POLICIES)}；可重复（默认全部）"))  # fmt: skip
     one.add_argument("--gpus", type=whole, default=None, metavar="N", help=say("GPUs (default: so many that the load is 0.8)", "GPU 数（默认使负载为 0.8）"))
@@ -73,10 +73,10 @@ def run(options: argparse.Namespace) -> int:
     from ongpu.queue.figures import drawing, figures
     from ongpu.queue.placement import POLICIES as KNOWN
     from ongpu.queue.simulate import draw, machine, simulate
-    from ongpu.queue.traces import TraceError, read
+    from ongpu.queue.traces import TraceError
 
     try:
-        trace = read(Path(options.trace), options.cluster)
+        trace = _trace(options)
     except TraceError as error:
         return complain(error.en, error.zh)
     part = options.checkpointable
@@ -93,7 +93,7 @@ def run(options: argparse.Namespace) -> int:
         rows[name] = figures(result, kept)
         times[name] = [time / 3600 for time in result.times.values()]
     if options.plot:
-        title = f"{Path(options.trace).name} {options.cluster or ''}: {len(kept)} / {count} GPU"
+        title = f"{Path(options.trace).name if options.trace else 'ongpu'} {options.cluster or ''}: {len(kept)} / {count} GPU"
         try:
             Path(options.plot).write_text(drawing(times, title, say("hours from submission to the end", "从提交到结束的小时数")), "utf-8")
         except OSError as error:
@@ -109,6 +109,22 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _trace(options: argparse.Namespace) -> "Trace":
+    """Of the file, else of the local queue's own history. Raises TraceError, EngineError."""
+    from ongpu.queue.traces import TraceError, parse, read
+
+    if options.trace:
+        return read(Path(options.trace), options.cluster)
+    from itertools import chain
+
+    from ongpu.fronts.queue.history import lines
+
+    runs = lines()
+    if (first := next(runs, None)) is None:
+        raise TraceError("no job of the local queue has run yet; name a TRACE", "本机队列还没有运行过作业；请给出 TRACE")
+    return parse(chain([first], runs), options.cluster)
+
+
 def _fitting(tasks: "list[Task]") -> int:
     """So many GPUs that the load is 0.8: at least what the widest but one in a hundred wants."""
     span = max(1.0, tasks[-1].submitted - tasks[0].submitted)
@@ -118,21 +134,48 @@ def _fitting(tasks: "list[Task]") -> int:
 
 
 def _table(about: dict[str, object], rows: dict[str, dict[str, float]]) -> None:
+    from ongpu.fronts.page import Page, right
+    from ongpu.report.layout import width_of
+
     print(say(
         f"{about['jobs']} jobs on {about['gpus']} GPUs; {about['checkpointable']:.0%} can checkpoint; {about['skipped']} rows skipped, {about['too_wide']} too wide",
         f"{about['jobs']} 个作业，{about['gpus']} 块 GPU；{about['checkpointable']:.0%} 可存检查点；跳过 {about['skipped']} 行，过宽 {about['too_wide']} 个"))  # fmt: skip
-    names = [say(*words) for words in COLUMNS.values()]
-    print("".join([f"{'':6}", *(_right(name, 10) for name in names)]))
-    for policy, row in rows.items():
-        cells = [f"{row[name]:.0%}" if name in ("busy", "scattered") else f"{row[name]:.0f}" if name in ("preemptions", "idle") else f"{row[name]:.2f}" for name in COLUMNS]
-        print("".join([f"{policy:6}", *(_right(cell, 10) for cell in cells)]))
-    print()
+    shown = {name: [_cell(name, row[name]) for row in rows.values()] for name in COLUMNS}
+    wide = {name: max(width_of(say(*COLUMNS[name])), *map(len, cells)) + 2 for name, cells in shown.items()}
+    for part in _parts(wide, columns() - 6):
+        print("".join([f"{'':6}", *(right(say(*COLUMNS[name]), wide[name]) for name in part)]))
+        for place, policy in enumerate(rows):
+            print("".join([f"{policy:6}", *(right(shown[name][place], wide[name]) for name in part)]))
+        print()
     for policy in rows:
-        print(f"{policy:6}{say(*TOLD[policy])}")
-    print(say("idle: decisions that left a GPU free which a waiting job could have had; scattered: gangs on more nodes than needed",
-              "空闲：决策后仍有等待作业可用的空闲 GPU 的次数；分散：占用节点多于必要的多卡作业比例"))  # fmt: skip
+        print(f"{policy:6}{say(*NAMES[policy])}")
+    page = Page(say("en", "zh"), columns(), False)
+    legend = say("mean to wait: from submission to the end, and until the start; idle: decisions that left a GPU free which a waiting job could have "
+                 "had; scattered: gangs on more nodes than needed",
+                 "平均至等待：从提交到结束，以及到开始的时间；空闲：决策后仍有等待作业可用的空闲 GPU 的次数；分散：占用节点多于必要的多卡作业比例")  # fmt: skip
+    print("\n".join(page.below(legend, 0, most=6)))
 
 
-def _right(text: str, width: int) -> str:
-    wide = sum(ord(c) > 0x2E80 for c in text)
-    return text.rjust(width - wide)
+def _cell(name: str, value: float) -> str:
+    if name in ("busy", "scattered"):
+        return f"{value:.0%}"
+    if name in ("preemptions", "idle"):
+        return f"{value:.0f}"
+    return f"{value:.2f}" if name == "fair" else _length(value)
+
+
+def _length(hours: float) -> str:
+    """ "7.3s", "12.0m", "3.45h"."""
+    if hours < 1 / 60:
+        return f"{hours * 3600:.1f}s"
+    return f"{hours * 60:.1f}m" if hours < 1 else f"{hours:.2f}h"
+
+
+def _parts(wide: "dict[str, int]", room: int) -> "list[list[str]]":
+    """The columns, in as many tables as it takes for each to fit."""
+    parts: list[list[str]] = [[]]
+    for name, width in wide.items():
+        if parts[-1] and sum(wide[one] for one in parts[-1]) + width > room:
+            parts.append([])
+        parts[-1].append(name)
+    return parts

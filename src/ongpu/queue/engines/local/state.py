@@ -1,0 +1,162 @@
+"""What the daemon has in mind in one life: all of it is read from the book, from the shims' files and from the looker."""
+
+import contextlib
+import os
+import select
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import ongpu
+from ongpu.queue.config import Quotas, places
+from ongpu.queue.engines.local import alive, possible, recovery, starter
+from ongpu.queue.engines.local.active import NO_CHECKPOINT, Active
+from ongpu.queue.engines.local.autopsy import Autopsies
+from ongpu.queue.engines.local.book import Book, Row
+from ongpu.queue.engines.local.desk import Desk
+from ongpu.queue.engines.local.recovery import Fate
+from ongpu.queue.engines.local.sight import Sight
+from ongpu.queue.engines.local.trial import Trials
+from ongpu.queue.notices import Notices
+
+if TYPE_CHECKING:
+    from ongpu.hosts.leases import Lease
+    from ongpu.queue.admission import Reservation
+    from ongpu.queue.config import Config
+
+
+DUE = ("decide", "tell", "cards", "spent", "lend", "forget", "second", "version", "used", "complain", "trouble")  # now and then
+LOG_MOST = 1 << 20  # bytes of the log; one older one is kept
+
+
+class State:
+    """The book, the GPUs, the jobs that wait and the runs that go on. now: `recovery.uptime()`; wall: seconds since the epoch."""
+
+    def __init__(self, place: Path, config: "Config", wake: socket.socket, mine: int) -> None:
+        self.place, self.config, self.wake, self.mine = place, config, wake, mine
+        self.boot = recovery.boot_id()
+        self.book = Book(place, create=True)
+        os.makedirs(place / "jobs", mode=0o700, exist_ok=True)
+        self.shim = starter.keep_shim(place)
+        self.rows: dict[int, Row] = {}  # of all jobs that live
+        self.seq = 0
+        self.desk = Desk(config.policy, config.quotas != Quotas())
+        self.active: dict[int, Active] = {}
+        self.woken = True  # by a command
+        self.undelivered: str | None = None  # why the last message was not
+        self.stamp: object = None  # of the configuration's files
+        self.unsynced, self.synced = False, 0.0  # whether the book has what the disk has not; when it was written last
+        self.ended: list[Active] = []  # those of which it is not yet known what they died of
+        self.autopsies, self.trials, self.notices = Autopsies(), Trials(), Notices(config)
+        self.tested: dict[str, Lease | None] = {}  # GPUs that are to be tested: our lease, None: not had yet
+        self.sight = Sight(self.book.cards(), config.foreign, time.time())
+        self.poll = select.poll()
+        self.poll.register(wake, select.POLLIN)
+        self.handles: dict[int, Active] = {}
+        self.sources: dict[str, int] = {}  # descriptors that change: the looker's, the autopsy's
+        self.dirty, self.quiet_since = True, recovery.uptime()
+        self.next = dict.fromkeys(DUE, 0.0)
+        self.version = self.version_seen = version()
+        self.told: dict[int, str] = {}  # why jobs wait, as the book has it
+        self.left: dict[int, float] = {}  # processes that ended jobs left behind on GPUs: when they are killed
+        self.kills: tuple[float, Mapping[str, int]] = (-1.0, {})
+        self.reservations: list[Reservation] = []
+        self.used_lately: Mapping[str, float] = {}  # GPU-seconds of seven days, as the book names them
+        self.cpus = possible.cpus(config)
+        self.host_memory = possible.host_memory(config)
+
+    def close(self) -> None:
+        """Lets go of everything; what runs goes on."""
+        self.sight.close()
+        self.autopsies.close()
+        self.trials.close()
+        for lease in self.tested.values():
+            if lease:
+                lease.close()
+        for one in self.active.values():
+            one.unwatch()
+        self.notices.close()
+        self.book.close()
+
+    def due(self, name: str, every: float, now: float) -> bool:
+        """Whether it is time for that."""
+        if now < self.next[name]:
+            return False
+        self.next[name] = now + every
+        return True
+
+    def sync(self) -> None:
+        """What the book has is on the disk now."""
+        self.book.sync()
+        self.unsynced, self.synced = False, recovery.uptime()
+
+    def over(self, one: Active, fate: Fate) -> None:
+        """A run has come to its end."""
+        one.fate = fate
+        self.ended.append(one)
+
+    def watch(self, one: Active, pid: int) -> None:
+        """Its end is that of this process."""
+        self.unwatch(one)
+        one.watch(pid)
+        if one.handle >= 0:
+            self.handles[one.handle] = one
+            self.poll.register(one.handle, select.POLLIN)
+
+    def unwatch(self, one: Active) -> None:
+        """Its end is not awaited any more."""
+        if one.handle >= 0:
+            self.poll.unregister(one.handle)
+            del self.handles[one.handle]
+            one.unwatch()
+
+    def movable(self, row: Row) -> Row:
+        """The row without its checkpoint, where that did not appear when it was asked for."""
+        if row.checkpoint and row.attempt and (self.place / "jobs" / str(row.id) / NO_CHECKPOINT).exists():
+            return row._replace(checkpoint="")
+        return row
+
+
+def config_stamp() -> tuple[tuple[int, int] | None, ...]:
+    """What changes when the configuration's files do."""
+    found: list[tuple[int, int] | None] = []
+    for path in places():
+        try:
+            about = os.stat(path)
+            found.append((about.st_mtime_ns, about.st_ino))
+        except OSError:
+            found.append(None)
+    return tuple(found)
+
+
+def version() -> tuple[float, ...]:
+    """What changes when another version is installed."""
+    found = []
+    for path in (ongpu.__file__, __file__, os.path.dirname(__file__)):
+        try:
+            found.append(os.stat(path or "/").st_mtime)
+        except OSError:
+            found.append(0.0)
+    return tuple(found)
+
+
+def bound(place: Path) -> None:
+    """Begins the log anew where it has become long."""
+    with contextlib.suppress(OSError):
+        path = place / alive.LOG
+        if os.stat(path).st_size > LOG_MOST and os.path.samestat(os.fstat(2), os.stat(path)):
+            os.replace(path, place / f"{alive.LOG}.1")
+            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            for number in (1, 2):
+                os.dup2(file, number)
+            os.close(file)
+
+
+def log(text: str) -> None:
+    """A line with its time to standard error, which is a file that grows to a bound. A full disk is no error."""
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
+        sys.stderr.flush()
