@@ -136,6 +136,13 @@ class TestSteps:
         assert result(text, UUID, 1.0)["result"] == cards.UNPROVEN
 
 
+def read(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError:
+        return b""
+
+
 def wait(trials: Trials, folder: Path) -> list[tuple[str, dict[str, Any]]]:
     end = time.monotonic() + 20
     while not (found := trials.done(folder)):
@@ -165,6 +172,12 @@ class TestTrials:
         trials.start(UUID, tmp_path, root=str(machine))
         ((_, told),) = wait(trials, tmp_path)
         assert (told["result"], told["slug"]) == ("failed", "compute-hung")
+        name = os.fsencode(str(tmp_path))
+        end = time.monotonic() + 20  # what computed is not left behind
+        me = str(os.getpid())
+        while any(name in read(f"/proc/{pid}/environ") for pid in os.listdir("/proc") if pid.isdecimal() and pid != me):
+            assert time.monotonic() < end
+            time.sleep(0.1)
 
     def test_one_that_crashes(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys, "executable", "/bin/false")

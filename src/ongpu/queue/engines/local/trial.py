@@ -187,9 +187,19 @@ def trial(uuid: str, root: str = "/", python: str | None = None) -> dict[str, An
     return verdict(uuid, steps, time.time())
 
 
+# A driver's call may never return, and this test be ended meanwhile: the computation is in a process group of its own, and must not stay.
+_GUARD = """import os, threading, time
+def _guard(parent=os.getppid()):
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
+threading.Thread(target=_guard, daemon=True).start()
+"""
+
+
 def _program(python: str, probe: str, limit: float, environ: Mapping[str, str]) -> tuple[str, str | None]:
     ours = ["-P"] if python == sys.executable else []  # of the user's we do not know whether it has that
-    return bounded([python, *ours, "-c", (PROBES / probe).read_text("utf-8")], limit, environ)
+    return bounded([python, *ours, "-c", _GUARD + (PROBES / probe).read_text("utf-8")], limit, environ)
 
 
 class Trials:
