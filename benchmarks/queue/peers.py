@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Measures jobs a second of the local engine beside task-spooler, gpusched, gpuqu and gq-local, on 8 fake GPUs, in one run.
+"""Measures jobs a second of the local engine beside task-spooler, gpusched and gq-local, on 8 fake GPUs, in one run.
 
 usage: benchmarks/queue/peers.py [--jobs 1000] [--slow-jobs 40] [--waiting 100000] [--only NAME] [--cache DIR] [--json FILE]
 
 Needs gcc, and Debian's task-spooler for that peer. Each job is `true` on one GPU. Time is from the first submission to the end of the
 last job, all of submitting included, each in its own quickest way: task-spooler one `tsp -n` for each, gpusched one file of commands,
-ongpu one `ongpu submit --array`, gpuqu and gq-local (which start a Python for each) one submission for each of --slow-jobs.
+ongpu one `ongpu submit --array`, gq-local (which starts a Python for each) one
+submission for each of --slow-jobs. (gpuqu 0.1.3 started nothing on the stand-in.)
 task-spooler knows nothing of GPUs: it gets eight slots. gpusched polls every 0.2 s (its default is 5 s). ongpu's queue is on the disk
 (synchronous=FULL) before it counts; task-spooler's is in memory. Exit code 1 where a limit of issue 5 is missed.
 """
@@ -27,7 +28,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from parts import CACHE, ROOT, fake, venv
 
-PEERS = ("gpusched==0.4.0", "gpuqu==0.1.3", "gq-local==0.3.0", "nvidia-ml-py")
+PEERS = ("gpusched==0.4.0", "gq-local==0.3.0", "nvidia-ml-py")
 GPUS, PATIENCE = 8, 600.0
 SUBMIT_MS, LISTING_S, TIMES_GPUSCHED = 150.0, 0.5, 4.0
 SMI = """#!/bin/sh
@@ -94,30 +95,11 @@ def gq(jobs: int, folder: Path, environ: dict[str, str], program: Path) -> float
         begin = time.monotonic()
         for number in range(jobs):
             run([str(program), "run", "-g", "1", "--name", f"n{number}", "true"], environ)
-        until(lambda: run([str(program), "ps", "--all"], environ, check=False).lower().count("done") >= jobs, 0.3)
+        done = [str(program), "ps", "--state", "DONE", "--limit", "100000", "--json"]
+        until(lambda: len(json.loads(run(done, environ))) >= jobs, 0.3)
         return jobs / (time.monotonic() - begin)
     finally:
         run([str(program), "daemon", "stop"], environ, check=False)
-
-
-def gpuqu(jobs: int, folder: Path, environ: dict[str, str], program: Path) -> float:
-    """gpuqu's server and its command."""
-    environ = {**environ, "HOME": str(folder)}
-    place, null = ["--port", "18765"], subprocess.DEVNULL
-    with subprocess.Popen([str(program), "serve", *place], env=environ, stdout=null, stderr=null, cwd=folder) as server:
-        try:
-            until(lambda: subprocess.run([str(program), "list", *place], env=environ, capture_output=True).returncode == 0, 0.3)
-            begin = time.monotonic()
-            for _ in range(jobs):
-                run([str(program), "submit", *place, "--project", "bench", "--vram", "1000", "--", "true"], environ)
-            listed = [str(program), "list", *place, "--status", "succeeded", "--limit", "1000"]
-            until(lambda: run(listed, environ).count("succeeded") >= jobs, 0.3)
-            return jobs / (time.monotonic() - begin)
-        finally:
-            server.send_signal(signal.SIGTERM)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                server.wait(10)
-            server.kill()
 
 
 @contextlib.contextmanager
@@ -191,7 +173,7 @@ def main() -> int:
                 figures[what] = action()
                 print(f"{what:<44} {figures[what]:10.3f}", flush=True)
 
-        for part in ("a", "b", "c", "d"):
+        for part in ("a", "b", "c"):
             (folder / part).mkdir()
         if options.only in "ongpu":
             with queue(folder / "q", environ, program) as own:
@@ -201,7 +183,6 @@ def main() -> int:
             measure("task-spooler, jobs/s", lambda: spooler(options.jobs, folder / "a", environ))
         measure("gpusched, jobs/s", lambda: gpusched(options.jobs, folder / "b", environ, peers / "gpusched"))
         measure("gq-local, jobs/s", lambda: gq(options.slow_jobs, folder / "c", environ, peers / "gq"))
-        measure("gpuqu, jobs/s", lambda: gpuqu(options.slow_jobs, folder / "d", environ, peers / "gpuq"))
         if options.waiting and options.only in "ongpu":
             with queue(folder / "q2", environ, program) as own:
                 run([str(program), "submit", "--array", f"1-{options.waiting}", "--", "sleep", "60"], own)
