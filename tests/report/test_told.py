@@ -44,6 +44,7 @@ def template(finding: Finding, lang: str) -> Text:
     return (finding.rule.variants.get(finding.variant) or (finding.rule.en, finding.rule.zh))[lang == "zh"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_no_hole_in_a_title(lang: str) -> None:
     """A value that may be missing stands inside a phrase of its own: "{driver:, driver *}"."""

@@ -203,6 +203,7 @@ def demo(tmp_path: Path, seconds: float, start: float, speed: float = 1.0, confi
     return agent, out.getvalue(), err.getvalue()
 
 
+@pytest.mark.slow
 def test_the_demonstration_shows_its_faults_and_keeps_them(tmp_path: Path) -> None:
     agent, out, err = demo(tmp_path, 7, 90)
     assert re.search(r"critical +GPU 7 +ecc-uncorrectable", out)
@@ -220,6 +221,7 @@ def test_the_demonstration_shows_its_faults_and_keeps_them(tmp_path: Path) -> No
         assert store.gpus()[7].uuid == told["gpus"][7]["uuid"]
 
 
+@pytest.mark.slow
 def test_an_applications_xid_is_an_event_of_its_program_and_no_incident(tmp_path: Path) -> None:
     agent, out, _ = demo(tmp_path, 6, 78)
     assert out == ""
@@ -233,12 +235,14 @@ def test_an_applications_xid_is_an_event_of_its_program_and_no_incident(tmp_path
     assert "程序自身的错误" in event["zh"]
 
 
+@pytest.mark.slow
 def test_a_slug_that_is_off_opens_nothing(tmp_path: Path) -> None:
     agent, out, _ = demo(tmp_path, 5, 90, config="[alerts.ecc-uncorrectable]\noff = true\n")
     assert out == ""
     assert agent.incidents.open == []
 
 
+@pytest.mark.slow
 def test_a_part_that_fails_stops_no_other_and_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise RuntimeError("no more")
@@ -250,6 +254,7 @@ def test_a_part_that_fails_stops_no_other_and_is_told_once(tmp_path: Path, monke
     assert "ecc-uncorrectable" in out
 
 
+@pytest.mark.slow
 def test_what_the_notifier_could_not_send_is_counted_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from ongpu.fronts.cli import run
 
