@@ -14,8 +14,9 @@ from typing import Any
 
 from ongpu.hosts.rest import Door
 from ongpu.lazy import dataclass
+from ongpu.queue.answers import at, rows
 from ongpu.queue.engines import EngineError
-from ongpu.queue.engines.kubernetes.parts import at, rows, text
+from ongpu.queue.engines.kubernetes.parts import text
 
 POD = Path("var/run/secrets/kubernetes.io/serviceaccount")  # under the root
 MOST = 4 << 20  # bytes of a kubeconfig

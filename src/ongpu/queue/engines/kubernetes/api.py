@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
+from ongpu.queue.answers import at, rows
 from ongpu.queue.engines import EngineError
 from ongpu.queue.engines.kubernetes.account import Account, account
-from ongpu.queue.engines.kubernetes.parts import MINE, at, rows, text
+from ongpu.queue.engines.kubernetes.parts import MINE, text
 from ongpu.queue.remote import Refusal, Server, segment
 
 MERGE, APPLY = "application/merge-patch+json", "application/apply-patch+yaml"

@@ -12,13 +12,14 @@ from typing import Any
 
 from ongpu.lazy import replace
 from ongpu.queue import job as jobs
+from ongpu.queue.answers import at, chosen
 from ongpu.queue.config import Config
 from ongpu.queue.engines import EngineError
 from ongpu.queue.engines.kubernetes import manifest, nodes, telling, waiting
 from ongpu.queue.engines.kubernetes.account import Account
 from ongpu.queue.engines.kubernetes.api import Api, no_such
 from ongpu.queue.engines.kubernetes.manifest import CONTAINER, HELD, QUEUE
-from ongpu.queue.engines.kubernetes.parts import MANAGED, MINE, at, label, text
+from ongpu.queue.engines.kubernetes.parts import MANAGED, MINE, label, text
 from ongpu.queue.job import Card, Listing, Spec, Told, Want
 from ongpu.queue.remote import Refusal, cut
 
@@ -69,12 +70,12 @@ class Kubernetes:
         names = sorted({one.partition("_")[0] for one in want.ids})
         if want.ids and len(names) <= 4:
             every = [one for name in names if (job := self._api.get(self._api.jobs, name)) is not None for one in self._told(job)]
-            shown, counts = telling.chosen(every, want)
+            shown, counts = chosen(every, want)
             return Listing(jobs=shown, counts=counts)
         pods = telling.by_job(self._api.every(self._api.pods, labelSelector=OURS))
         listed = self._api.every(self._api.jobs, labelSelector=OURS)
         every = [one for job in listed for one in telling.told(job, pods.get(text(at(job, "metadata", "name")), []))]
-        shown, counts = telling.chosen(every, want)
+        shown, counts = chosen(every, want)
         return Listing(jobs=shown, counts=counts, cards=() if want.ids else self._cards(every))
 
     def output(self, job: str, follow: bool = False, attempt: int | None = None) -> Iterator[bytes]:

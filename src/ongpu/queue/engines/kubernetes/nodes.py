@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ongpu.lazy import dataclass, field
+from ongpu.queue.answers import at, rows
 from ongpu.queue.engines import EngineError
-from ongpu.queue.engines.kubernetes.parts import MANAGED, MINE, at, condition, quantity, rows, text
+from ongpu.queue.engines.kubernetes.parts import MANAGED, MINE, condition, quantity, text
 from ongpu.queue.job import Card, Spec
 
 PRODUCT, MEMORY = "nvidia.com/gpu.product", "nvidia.com/gpu.memory"  # memory in MiB

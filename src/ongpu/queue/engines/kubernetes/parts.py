@@ -4,6 +4,8 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
+from ongpu.queue.answers import at, rows
+
 MINE = "ongpu"  # of labels, annotations, the field manager, the taint
 MANAGED = "app.kubernetes.io/managed-by"
 _BAD = re.compile(r"[^A-Za-z0-9_.-]{1,256}")
@@ -13,20 +15,6 @@ _UNITS = {
     "": 1.0, "m": 1e-3, **{unit: 10.0 ** (3 * i) for i, unit in enumerate("kMGTP", 1)},
     **{f"{unit}i": 1024.0**i for i, unit in enumerate("KMGTP", 1)},
 }  # fmt: skip
-
-
-def at(data: Any, *path: str) -> Any:
-    """What stands there; None where nothing does, or the shape is another."""
-    for key in path:
-        if not isinstance(data, dict):
-            return None
-        data = data.get(key)
-    return data
-
-
-def rows(data: Any) -> list[Any]:
-    """A list's tables."""
-    return [row for row in data if isinstance(row, dict)] if isinstance(data, list) else []
 
 
 def text(value: Any, most: int = 1024) -> str:

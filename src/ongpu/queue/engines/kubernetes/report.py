@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ongpu.lazy import dataclass
+from ongpu.queue.answers import at, rows
 from ongpu.queue.engines import EngineError
 from ongpu.queue.engines.kubernetes.api import APPLY, Api
 from ongpu.queue.engines.kubernetes.nodes import PROBLEM, UNFIT
-from ongpu.queue.engines.kubernetes.parts import at, condition, label, moment, rows, text
+from ongpu.queue.engines.kubernetes.parts import condition, label, moment, text
 from ongpu.queue.gate import Decision
 from ongpu.queue.remote import Refusal, one_line
 

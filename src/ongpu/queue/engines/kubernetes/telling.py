@@ -6,11 +6,12 @@ from typing import Any
 
 from ongpu.lazy import replace
 from ongpu.queue import job as jobs
+from ongpu.queue.answers import at, rows
 from ongpu.queue.asked import from_json
 from ongpu.queue.engines import EngineError
 from ongpu.queue.engines.kubernetes.manifest import ARRAY, CONTAINER, HELD, INDEX, KEPT, QUEUE
-from ongpu.queue.engines.kubernetes.parts import MINE, at, condition, is_true, number, rows, seconds, text
-from ongpu.queue.job import Spec, Told, Want
+from ongpu.queue.engines.kubernetes.parts import MINE, condition, is_true, number, seconds, text
+from ongpu.queue.job import Spec, Told
 
 JOB_LABELS = ("batch.kubernetes.io/job-name", "job-name")  # the second before Kubernetes 1.27
 UNABLE = frozenset({
@@ -49,25 +50,6 @@ def by_job(pods: Iterable[Any]) -> dict[str, list[Any]]:
         name = next((text(at(labels, label)) for label in JOB_LABELS if at(labels, label)), "")
         found.setdefault(name, []).append(pod)
     return found
-
-
-def chosen(every: Iterable[Told], want: Want) -> tuple[tuple[Told, ...], dict[str, int]]:
-    """Those that are wanted, running ones first, and how many there are of each state."""
-    ids = frozenset(want.ids)
-    fitting = [
-        one for one in every
-        if (not ids or one.id in ids or one.array in ids) and want.user in ("", one.user) and want.project in ("", one.spec.project)
-        and want.name in ("", one.spec.name)
-    ]  # fmt: skip
-    counts: dict[str, int] = {}
-    for one in fitting:
-        counts[one.state] = counts.get(one.state, 0) + 1
-    shown = [one for one in fitting if not want.states or one.state in want.states]
-    waiting = [one for one in shown if one.state in (jobs.WAITING, jobs.HELD)]
-    over = sorted((one for one in shown if one.state in jobs.OVER), key=lambda one: -(one.submitted if one.ended is None else one.ended))
-    running = [one for one in shown if one.state in jobs.LIVE and one.state not in (jobs.WAITING, jobs.HELD)]
-    most = None if want.ids else want.most
-    return (*running, *sorted(waiting, key=lambda one: one.submitted)[:most], *over[:most]), counts
 
 
 # --- one

@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ongpu.queue.engines.kubernetes.parts import at, condition, is_true, rows, text
+from ongpu.queue.answers import at, rows
+from ongpu.queue.engines.kubernetes.parts import condition, is_true, text
 from ongpu.queue.remote import one_line
 
 Line = tuple[str, str]

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ongpu.lazy import dataclass, field
+from ongpu.queue.answers import at, rows
 from ongpu.queue.job import ENDING, RUNNING, Card, Told
 
 FIT = "ongpu_fit"  # a node resource: so many GPUs passed `ongpu gate` when the node was started (ongpu gate install ray)
@@ -88,20 +89,6 @@ def cards(here: Sequence[Node], jobs: Iterable[Told] = ()) -> tuple[Card, ...]:
                 util=gpu.util, state="ok" if free else "drained", slug=kept.get(gpu.uuid, ""), jobs=job, holder="Ray" if other else "",
             ))  # fmt: skip
     return tuple(found)
-
-
-def at(data: Any, *path: str) -> Any:
-    """What stands there; None where nothing does, or the shape is another."""
-    for key in path:
-        if not isinstance(data, dict):
-            return None
-        data = data.get(key)
-    return data
-
-
-def rows(data: Any) -> list[Any]:
-    """A list's tables."""
-    return [row for row in data if isinstance(row, dict)] if isinstance(data, list) else []
 
 
 def _gpu(place: int, row: Any) -> Gpu:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ongpu.hosts.rest import Door
 from ongpu.queue import job as jobs
+from ongpu.queue.answers import at, chosen
 from ongpu.queue.config import Config
 from ongpu.queue.engines import EngineError
 from ongpu.queue.engines.ray import asking, cluster, telling
@@ -68,7 +69,7 @@ class Ray:
         """All that were submitted to the cluster, by whomever."""
         here = self._nodes() if not want.ids else ()
         every = [one for one, _ in telling.listed(self._server.ask("GET", JOBS), here)]
-        shown, counts = telling.chosen(every, want)
+        shown, counts = chosen(sorted(every, key=lambda one: one.submitted), want)
         none = bool(here) and not any(node.offered for node in here)
         warning = ("no node of the Ray cluster offers a GPU", "Ray 集群中没有节点提供 GPU")
         return Listing(jobs=shown, counts=counts, cards=cluster.cards(here, every), warning=warning if none else None)
@@ -89,7 +90,7 @@ class Ray:
                 yield from (piece for piece in self._server.stream(f"/api/v0/logs/file?{query}") if piece)
             except Refusal:  # a node that is gone, or a dashboard without the state API
                 answer = self._server.ask("GET", f"{JOBS}{segment(job)}/logs")
-                yield str(cluster.at(answer, "logs") or "").encode("utf-8", "surrogateescape")
+                yield str(at(answer, "logs") or "").encode("utf-8", "surrogateescape")
             return
         over = 0  # looks since its end that brought nothing
         for piece in self._server.stream(f"/api/v0/logs/stream?{query}&interval=0.5", QUIET):

@@ -7,11 +7,12 @@ from typing import Any
 
 from ongpu.lazy import replace
 from ongpu.queue import job as jobs
+from ongpu.queue.answers import at, rows
 from ongpu.queue.asked import from_json
 from ongpu.queue.engines import EngineError
 from ongpu.queue.engines.ray.asking import MINE
-from ongpu.queue.engines.ray.cluster import Node, at, rows
-from ongpu.queue.job import Spec, Told, Want
+from ongpu.queue.engines.ray.cluster import Node
+from ongpu.queue.job import Spec, Told
 from ongpu.queue.remote import one_line
 
 STATES = {"PENDING": jobs.WAITING, "RUNNING": jobs.RUNNING, "STOPPED": jobs.CANCELLED, "SUCCEEDED": jobs.DONE, "FAILED": jobs.FAILED}
@@ -62,25 +63,6 @@ def told(row: Any, places: dict[str, Node]) -> Told | None:
         array=head if sign and last.isdigit() and spec.index is not None else "", said=ERRORS[error][0] if error in ERRORS else "",
         more={"node_id": node} if isinstance(node, str) else {},
     )  # fmt: skip
-
-
-def chosen(every: Iterable[Told], want: Want) -> tuple[tuple[Told, ...], dict[str, int]]:
-    """Those that are wanted, running ones first, and how many there are of each state."""
-    ids = frozenset(want.ids)
-    fitting = [
-        one for one in every
-        if (not ids or one.id in ids or one.array in ids) and want.user in ("", one.user) and want.project in ("", one.spec.project)
-        and want.name in ("", one.spec.name)
-    ]  # fmt: skip
-    counts: dict[str, int] = {}
-    for one in fitting:
-        counts[one.state] = counts.get(one.state, 0) + 1
-    shown = [one for one in fitting if not want.states or one.state in want.states]
-    running = [one for one in shown if one.state not in (jobs.WAITING, jobs.HELD, *jobs.OVER)]
-    waiting = sorted((one for one in shown if one.state in (jobs.WAITING, jobs.HELD)), key=lambda one: one.submitted)
-    over = sorted((one for one in shown if one.state in jobs.OVER), key=lambda one: -(one.submitted if one.ended is None else one.ended))
-    most = None if want.ids else want.most
-    return (*sorted(running, key=lambda one: one.submitted), *waiting[:most], *over[:most]), counts
 
 
 def why_waits(job: Told, row: Any, here: Sequence[Node]) -> list[tuple[str, str]]:
