@@ -2,14 +2,15 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ongpu.queue.admission import Admission, Admitted, Reservation, Room, admit, at, kind
+from ongpu.queue.admission import Admission, Kind, Reservation, Room, at, kind
 from ongpu.queue.config import Quota, Quotas
 from ongpu.queue.engines.local.rows import Row
 from ongpu.queue.reasons import WORDS, Reason
@@ -21,6 +22,34 @@ PLAIN = Row(
     user="ann", project="", priority=0, submitted=NOW, since=NOW, attained=0.0, checkpoint="", begin=None, blocked=0, array=None,
     at_once=None, avoid=(), attempt=0, wish="", reservation="",
 )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """rows: those that may be placed, in order. reasons: why the others may not, by id. leave: running ones to be preempted, and why."""
+
+    rows: tuple[Row, ...]
+    reasons: Mapping[int, Reason]
+    leave: Mapping[int, Reason] = field(default_factory=dict)
+
+
+def admit(waiting: Iterable[Row], running: Iterable[Row], room: Room, now: float, *more: Any, **named: Any) -> Admitted:
+    """Of the waiting jobs, in their order, those that may be placed now, each for itself; of each kind as many as there is room for."""
+    admission = Admission(running, room, now, *more, **named)
+    left: dict[Kind, int] = {}
+    whys: dict[Kind, Reason | None] = {}
+    rows, reasons = [], {}
+    for row in waiting:
+        this = kind(row, now)
+        if this not in left:
+            left[this], whys[this] = admission.how_many(this)
+        left[this] -= 1
+        why = whys[this]
+        if left[this] >= 0 or why is None:
+            rows.append(row)
+        else:
+            reasons[row.id] = why
+    return Admitted(tuple(rows), reasons, admission.leaving())
 
 
 def row(number: int = 1, **asked: Any) -> Row:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ongpu.lazy import dataclass, field
+from ongpu.lazy import dataclass
 from ongpu.queue.reasons import Reason
 
 if TYPE_CHECKING:
@@ -77,15 +77,6 @@ def kind(row: "Row", now: float) -> Kind:
         row.state, row.blocked, begin, row.gpus, row.cpus, row.host_memory, row.user, row.project, array, row.at_once, row.limit,
         bool(row.checkpoint), row.reservation,
     )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Admitted:
-    """rows: those that may be placed, in order. reasons: why the others may not, by id. leave: running ones to be preempted, and why."""
-
-    rows: tuple["Row", ...]
-    reasons: Mapping[int, Reason]
-    leave: Mapping[int, Reason] = field(default_factory=dict)
 
 
 class Admission:
@@ -238,37 +229,6 @@ class Admission:
                 leave[row.id] = Reason("leaves-reservation", {"name": active[0].name})
                 short -= row.gpus
         return leave
-
-
-def admit(
-    waiting: Iterable["Row"],
-    running: Iterable["Row"],
-    room: Room,
-    now: float,
-    quotas: "Quotas | None" = None,
-    reservations: Sequence[Reservation] = (),
-    used: Mapping[str, float] | None = None,
-    started: Mapping[int, float] | None = None,
-) -> Admitted:
-    """Of the waiting jobs, in their order, those that may be placed now, each for itself; of each kind as many as there is room for.
-
-    Two that are admitted may still exclude each other: `Admission.take` tells, for the starts that were chosen, one after the other.
-    """
-    admission = Admission(running, room, now, quotas, reservations, used, started)
-    left: dict[Kind, int] = {}
-    whys: dict[Kind, Reason | None] = {}
-    rows, reasons = [], {}
-    for row in waiting:
-        this = kind(row, now)
-        if this not in left:
-            left[this], whys[this] = admission.how_many(this)
-        left[this] -= 1
-        why = whys[this]
-        if left[this] >= 0 or why is None:
-            rows.append(row)
-        else:
-            reasons[row.id] = why
-    return Admitted(tuple(rows), reasons, admission.leaving())
 
 
 def at(moment: float) -> str:
