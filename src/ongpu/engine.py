@@ -1,7 +1,7 @@
 """Evidence -> facts -> outcomes -> report. Every front asks this engine; no front judges."""
 
 import types
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -39,16 +39,22 @@ def loaded_sources() -> tuple[Source, ...]:
     return tuple(source for module in _modules("ongpu.sources") for source in getattr(module, "SOURCES", ()))
 
 
-def prepare() -> None:
-    """Load what reading and judging a machine's evidence will need: called while it is asked.
+def prepare() -> Iterator[None]:
+    """Load what reading and judging a machine's evidence will need, a piece at each step: taken while the machine is asked.
 
-    The sources that will read are rehearsed with an empty text, for which they load their modules and compile their patterns.
+    First the rules, which are all needed; then the sources that will read.
     """
-    for source in all_sources():
-        if source.get or source.kind in PRINTED:
-            with suppress(Exception):  # they may expect more of their own kind of text
-                list(source.read(Evidence("pasted", "-", "", readers=PRINTED)))
-    all_rules()
+    for _ in _modules("ongpu.rules"):
+        yield
+    yield from rehearse(source for source in all_sources() if source.get or source.kind in PRINTED)
+
+
+def rehearse(sources: Iterable[Source]) -> Iterator[None]:
+    """Give each source an empty text, for which it loads its modules and compiles its patterns."""
+    for source in sources:
+        with suppress(Exception):  # they may expect more of their own kind of text
+            list(source.read(Evidence("pasted", "-", "", readers=PRINTED)))
+        yield
 
 
 def collect(evidence: Iterable[Evidence], sources: Sequence[Source]) -> tuple[list[Fact], list[Unread]]:

@@ -1,9 +1,8 @@
 """What the author of the code has answered for: `# ongpu: ignore[slug] reason` at the line, or alone on the line above it."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
-from ongpu.lazy import lazy
+from ongpu.lazy import dataclass, lazy
 from ongpu.model import Evidence, Finding, Ref
 
 _IGNORE = lazy(r"#\s{0,8}ongpu:\s{0,8}ignore(?:\[(?P<slugs>[\w\s,-]{1,400})\])?")

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -92,13 +93,27 @@ def test_all_at_once_and_each_once(tmp_path: Path) -> None:
         source(Get(path="/etc/a"), Get(path="/etc/b")), source(Get(path="/etc/a", kind="pasted"), Get(path="/etc/b", kind="pasted")),
         source(Get(path="/etc/a", only="windows")),
     )  # fmt: skip
-    called: list[int] = []
-    found = gather(Live(root=tmp_path, environ=ENV, system="linux"), sources, meanwhile=lambda: called.append(1))
-    assert called == [1]
+    found = gather(Live(root=tmp_path, environ=ENV, system="linux"), sources)
     assert [(e.kind, e.origin, e.problem) for e in found] == [
         ("some", "/etc/b", "not found"),
         ("pasted", "/etc/a", None),
     ]
+
+
+def test_work_is_done_in_steps_while_an_answer_is_awaited(tmp_path: Path) -> None:
+    def steps() -> Iterator[None]:
+        for number in range(10_000):
+            taken.append(number)
+            yield
+            time.sleep(0.01)
+
+    taken: list[int] = []
+    start = time.monotonic()
+    gather(Live(environ=ENV), [source(Get(argv=("sh", "-c", "sleep 0.3")))], steps())
+    assert 2 < len(taken) < 1000, time.monotonic() - start
+    taken.clear()
+    gather(Live(root=tmp_path), [], steps())
+    assert taken == [0]  # nothing is awaited: the first step only
 
 
 def test_what_never_answers_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -79,14 +79,15 @@ class Live:
 def gather(
     machine: Live,
     sources: Sequence[Source],
-    meanwhile: Callable[[], object] | None = None,
+    meanwhile: Iterable[object] = (),
     enough: Callable[[list[Evidence]], bool] | None = None,
     patience: float | None = None,
 ) -> list[Evidence]:
     """Everything that the sources want to know of this machine, asked in parallel.
 
-    meanwhile: called while they wait. enough: whether the quick answers name the cause, so that the patient questions
-    (the probe in the user's interpreter) need not be waited for. patience: seconds in all; None: PATIENCE.
+    meanwhile: work to be done in steps while a quick answer is awaited, no longer; the first step in any case.
+    enough: whether the quick answers name the cause, so that the patient questions (the probe in the user's interpreter) need not be
+    waited for. patience: seconds in all; None: PATIENCE.
     Each question has its own thread, a daemon: one that sleeps in the driver must not keep us from answering or ending.
     """
     wanted = [(s, get) for s in sources for get in s.get if get.only in ("", machine.system)]
@@ -100,12 +101,14 @@ def gather(
 
     for number, (source, get) in sorted(enumerate(wanted), key=lambda item: -item[1][1].limit):  # what may be slow starts first
         threading.Thread(target=work, args=(number, source, get), name=f"ongpu {name_of(get)}", daemon=True).start()
-    if meanwhile:
-        meanwhile()
     patience = PATIENCE if patience is None else patience
     limit = time.monotonic() + patience
     pending = set(range(len(wanted)))
     quick = {number for number, (_, get) in enumerate(wanted) if get.call not in PATIENT}
+
+    for _ in meanwhile:
+        if len(answers) >= len(quick) and quick <= answers.keys():
+            break
 
     def wait_for(numbers: set[int]) -> None:
         with contextlib.suppress(queue.Empty):

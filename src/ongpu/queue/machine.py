@@ -1,18 +1,17 @@
 """What this machine says of its GPUs, quickly: the report that the gate decides by, and the cards that a command may be given."""
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 
-from ongpu.engine import all_sources, diagnose
+from ongpu.engine import all_sources, diagnose, rehearse
 from ongpu.facts.hardware import Gpu, Slice
 from ongpu.facts.system import Process, Processes
 from ongpu.hosts.leases import Holder
 from ongpu.hosts.live import Live, gather
 from ongpu.index import names
-from ongpu.model import Certainty, Evidence, Finding, Report, Rule, Severity, Verdict
+from ongpu.model import Certainty, Finding, Report, Rule, Severity, Verdict
 from ongpu.queue import gate
 from ongpu.queue.choice import Card
 from ongpu.queue.each import whole
@@ -28,13 +27,11 @@ def ask(root: str = "/", policy: Policy = gate.DEFAULT, patience: float = 10.0) 
     sources = gate.sources(all_sources(), patience, policy)
     rules: list[Rule] = []
 
-    def meanwhile() -> None:
+    def meanwhile() -> Iterator[None]:
         rules.extend(gate.rules(policy))
-        for source in sources:
-            with suppress(Exception):  # a rehearsal: their modules are loaded, their patterns compiled
-                list(source.read(Evidence("pasted", "-", "", readers=gate.PRINTED)))
+        yield from rehearse(sources)
 
-    evidence = gather(Live(root=Path(root)), sources, meanwhile, patience=patience + SPARE)
+    evidence = gather(Live(root=Path(root)), sources, meanwhile(), patience=patience + SPARE)
     return whole(diagnose(evidence, "", rules, sources), rules, sources)
 
 

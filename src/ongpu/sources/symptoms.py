@@ -8,7 +8,8 @@ from ongpu.knowledge.error_lines import Symptom, fold, printed, symptom_index, t
 from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Source
 
-INDEX_FROM = 20_000  # characters from which it pays to look first at which words a text holds
+INDEX_FROM = 20_000  # characters from which a text is asked for its distinct words, below for its runs of GRAM characters
+GRAM = 4
 MAX_HITS = 24  # of one symptom in one text: more of the same says nothing new
 MAX_LINE = 3000  # characters that a regex is given: no line can make it slow
 UNWRAP_LIMIT = 400_000  # characters up to which broken lines are also read as one
@@ -38,11 +39,18 @@ def _line(text: str, at: int, more: int = 0) -> str:
 
 
 def _candidates(low: str) -> Callable[[Symptom], tuple[str, ...]]:
-    """Which literals of a symptom are worth a search: for a long text, those whose words it holds."""
+    """Which literals of a symptom are worth a search: those whose words, or whose start, middle and end, the text holds."""
     if len(low) < INDEX_FROM:
-        return lambda symptom: symptom.literals
+        grams = {low[at : at + GRAM] for at in range(len(low) - GRAM + 1)}
+        return lambda symptom: tuple(literal for literal in symptom.literals if _may_hold(grams, literal))
     possible = symptom_index().possible(set(fold(low.encode("utf-8", "surrogatepass")).split()))
     return lambda symptom: tuple(literal for literal in symptom.literals if literal in possible)
+
+
+def _may_hold(grams: set[str], literal: str) -> bool:
+    """Whether a text with these runs of characters may hold the literal; never false where it does."""
+    middle = (len(literal) - GRAM) // 2
+    return middle < 0 or (literal[:GRAM] in grams and literal[-GRAM:] in grams and literal[middle : middle + GRAM] in grams)
 
 
 def _scan(symptom: Symptom, literals: tuple[str, ...], text: str, low: str) -> Iterator[tuple[int, dict[str, str]]]:
