@@ -116,6 +116,20 @@ def test_nothing_is_wider_than_the_terminal(ask: Ask, full: Pretend, words: tupl
         assert not {"waiting", "running", "ended", "command"} & set(out.split())
 
 
+def test_a_copied_script_and_a_message_that_did_not_arrive_are_told(ask: Ask, full: Pretend, monkeypatch: pytest.MonkeyPatch) -> None:
+    full.put("94", "done", code=0, spec={"command": ("./train.sh",), "script": "0:0123456789abcdef-train.sh"})
+    monkeypatch.setattr(full, "undelivered", lambda job: "refused" if job == "94" else "", raising=False)
+    english = "its script as it was when it was submitted", "notice    not delivered: refused"
+    for lang, words in (("en", english), ("zh", ("提交时的内容", "未能送达"))):
+        out = ask("jobs", "94", "--lang", lang)[1]
+        assert "./train.sh" in out
+        assert "0123456789abcdef" not in out
+        assert all(word in out for word in words)
+    (told,) = json.loads(ask("jobs", "94", "--why", "--format", "json")[1])["jobs"]
+    assert (told["undelivered"], "script" in told["asked"]) == ("refused", False)
+    assert "not delivered" not in ask("jobs", "11")[1]
+
+
 def test_one_job_with_its_diagnosis_and_what_helps(ask: Ask, full: Pretend) -> None:
     for lang, words in (("en", "Lower the batch size"), ("zh", "减小 batch size")):
         _, out, _ = ask("jobs", "11", "--lang", lang)

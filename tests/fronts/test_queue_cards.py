@@ -60,7 +60,7 @@ def daemon(folder: Path) -> Iterator[Heeding]:
 
 
 def test_gpus_are_drained_and_returned(ask: Ask, daemon: Heeding) -> None:
-    assert ask("queue", "drain", "1", UUIDS[2]) == (0, "".join(f"GPU {n}: out of service for this queue\n" for n in (1, 2)), "")
+    assert ask("queue", "drain", "1", UUIDS[2]) == (0, "".join(f"GPU {n}: out of service on this machine\n" for n in (1, 2)), "")
     assert ask("queue", "return", "all", "--untested", "--lang", "zh")[:2] == (0, "".join(f"GPU {n}：已恢复使用\n" for n in range(3)))
     assert daemon.given == [(UUIDS[1], "drain"), (UUIDS[2], "drain"), *((uuid, "return") for uuid in UUIDS)]
 
@@ -129,6 +129,8 @@ def test_status_tells_of_each_gpu(ask: Ask, pretend: Pretend, folder: Path) -> N
         Card(id=UUIDS[0], name="NVIDIA A100", memory=81920, used=40960, jobs=("7",)),
         Card(id=UUIDS[1], index=1, state="drained", slug="gpu-lost"),
         Card(id=UUIDS[2], index=2, foreign=("python3 (bob, pid 47)",)),
+        Card(id="GPU-3", index=3, slug="drained-by-hand", drained_by="bob"),
+        Card(id="GPU-4", index=4, unexplained=3072),
     )
     pretend.put("7", "running")
     assert ask("queue", "reserve", "lab", "--gpus", "1", "--for", "4h")[0] == 0
@@ -138,6 +140,8 @@ def test_status_tells_of_each_gpu(ask: Ask, pretend: Pretend, folder: Path) -> N
         "40.0 / 80.0 GiB",
         "drained",
         "gpu-lost: it does not answer",
+        "drained by bob: taken out of service by hand",
+        "3 GiB of its memory in use by no program that can be seen",
         "back into service after a passed test: ongpu queue test 1\n",
         "python3 (bob, pid 47)",
         "1 running",
@@ -150,7 +154,7 @@ def test_status_tells_of_each_gpu(ask: Ask, pretend: Pretend, folder: Path) -> N
     code, out, _ = ask("queue", "status", "--lang", "zh")
     assert (code, "没有作业会启动" in out, "GPU 无应答" in out) == (1, True, True)
     told = json.loads(ask("queue", "status", "--format", "json")[1])
-    assert (told["daemon"], told["counts"], len(told["gpus"])) == (None, {"running": 1}, 3)
+    assert (told["daemon"], told["counts"], len(told["gpus"])) == (None, {"running": 1}, 5)
 
 
 def test_the_history_can_be_replayed(ask: Ask, folder: Path, tmp_path: Path) -> None:

@@ -42,6 +42,16 @@ def test_one_holder_and_all_can_see_who(place: Path) -> None:
     taken(place, *GPUS).close()
 
 
+def test_a_lease_that_says_that_the_gpu_is_out_of_service_and_other_words_later(place: Path) -> None:
+    with taken(place, GPUS[0], user="ann", drained="xid-79") as lease:
+        assert (held(place, GPUS)[GPUS[0]].user, held(place, GPUS)[GPUS[0]].drained) == ("ann", "xid-79")
+        lease.say({"user": "ann", "command": "ongpu queue test"})
+        told = held(place, GPUS)[GPUS[0]]
+        assert (told.drained, told.command) == (None, "ongpu queue test")
+        lease.say({"drained": ["no", "text"]})
+        assert held(place, GPUS)[GPUS[0]].drained is None
+
+
 def test_parts_of_a_gpu_stand_beside_each_other_and_never_beside_the_whole(place: Path) -> None:
     gpu = GPUS[0]
 

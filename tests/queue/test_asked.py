@@ -24,6 +24,22 @@ def one_line(error: EngineError) -> None:
     assert re.search(r"[\u4e00-\u9fff]", error.chinese)
 
 
+@pytest.mark.parametrize(("engine", "gpus", "retry_on", "times"), [
+    ("local", 1, "", asked.RETRIES), ("local", 0, "", 0), ("local", 0, "any", asked.RETRIES), ("slurm", 1, "", 0),
+    ("slurm", 1, "any", asked.RETRIES),
+])  # fmt: skip
+def test_how_often_a_job_is_run_again_where_nobody_said(engine: str, gpus: int, retry_on: str, times: int) -> None:
+    assert asked.retries(engine, gpus, retry_on) == times
+
+
+@pytest.mark.parametrize("script", ["job.sh", "0:job.sh", "0:0123456789abcdef-../x", "0:0123456789abcdef-", "x:0123456789abcdef-a"])
+def test_a_scripts_copy_lies_nowhere_else(script: str) -> None:
+    with pytest.raises(EngineError) as caught:
+        checked(Spec(command=("./job.sh",), script=script))
+    one_line(caught.value)
+    assert checked(Spec(command=("./job.sh",), script="0:0123456789abcdef-job.sh"))
+
+
 class TestWords:
     @pytest.mark.parametrize(
         ("text", "mib"),

@@ -30,6 +30,14 @@ def test_the_freest_is_taken() -> None:
     assert got([card(0, free=1000), card(1, free=70000), card(2, free=70000, util=80)], Request()) == [1]
 
 
+def test_a_card_that_something_unknown_uses_comes_last_whatever_else_speaks_for_it() -> None:
+    odd = card(0, unexplained=1025, near=("numa0",))
+    assert got([odd, card(1, free=30000, util=80), card(2, unexplained=1024, free=20000)], Request()) == [2]
+    assert got([odd, card(1, near=("numa0",)), card(2, near=("numa1",))], Request(2)) == [1, 2]
+    assert got([odd, card(1)], Request(2)) == [0, 1], "where nothing else is there, it is given"
+    assert got([odd], Request()) == [0]
+
+
 def test_what_others_compute_on_is_left_alone_however_much_is_free() -> None:
     assert got([card(0, foreign=("pid 7",)), card(1, free=20000)], Request()) == [1]
 
@@ -81,6 +89,12 @@ def pairs(*links: tuple[int, int, int], count: int = 4, **more: object) -> list[
 def test_those_that_nvlink_joins_go_together(links: tuple[tuple[int, int, int], ...], count: int, chosen: list[int]) -> None:
     cards = [replace(one, near=("numa0",) if one.index in (0, 1) else ("numa1",)) for one in pairs(*links)]
     assert got(cards, Request(count)) == chosen, "NVLink counts more than the node of NUMA"
+
+
+def test_a_drained_card_is_said_to_be_so_and_may_come_back() -> None:
+    told = refused([card(0, holder="ann", drained="xid-79"), card(1, holder="bob, pid 7: train")], Request())
+    assert told.each == (("GPU 0", "drained", "ann: xid-79"), ("GPU 1", "leased", "bob, pid 7: train"))
+    assert not told.never
 
 
 @pytest.mark.parametrize(("cards", "want", "never", "fits", "words"), [

@@ -9,7 +9,7 @@ from parts.webhook import hook
 
 from ongpu.queue.config import Config
 from ongpu.queue.job import Spec, Told
-from ongpu.queue.notices import AGAIN, DONE, FAILED, MOST, STARTED, WAIT, WARNED, Notices, grouped, message, what
+from ongpu.queue.notices import AGAIN, CANCELLED, DONE, FAILED, MOST, STARTED, WAIT, WARNED, Notices, grouped, message, what
 
 
 def told(id: str = "12", state: str = "failed", notify: str = "", **more: Any) -> Told:
@@ -50,7 +50,7 @@ class TestMessages:
         assert message(job, FAILED, "zh", "box")["title"] == "[失败] box：train (12)"
 
     def test_every_kind_in_both_languages(self) -> None:
-        for kind in (STARTED, DONE, FAILED, WARNED):
+        for kind in (STARTED, DONE, FAILED, WARNED, CANCELLED):
             english, chinese = (message(told(), kind, lang, "box") for lang in ("en", "zh"))
             assert english["title"] != chinese["title"]
             assert english["body"]
@@ -64,7 +64,7 @@ class TestMessages:
         assert len(found["title"]) < 200
 
     @pytest.mark.parametrize(("state", "kind"), [
-        ("done", DONE), ("failed", FAILED), ("lost", FAILED), ("running", STARTED), ("cancelled", None), ("waiting", None),
+        ("done", DONE), ("failed", FAILED), ("lost", FAILED), ("running", STARTED), ("cancelled", CANCELLED), ("waiting", None),
     ])  # fmt: skip
     def test_what_is_told(self, state: str, kind: str | None) -> None:
         assert what(told(state=state)) == kind
@@ -74,6 +74,8 @@ class TestMessages:
         assert grouped(many[:5], "en", "box") == many[:5]
         (one,) = grouped(many, "en", "box")
         assert one["title"] == "box: 1 failed, 30 done"
+        mixed = grouped([message(told(str(n)), kind, "en", "box") for n in range(5) for kind in (STARTED, CANCELLED)], "en", "box")
+        assert mixed[0]["title"] == "box: 5 cancelled, 5 started"
         assert one["kind"] == "failure"
         assert one["body"].splitlines()[0] == "[failed] box: train (99)"
         assert len(one["body"].splitlines()) == 21
@@ -118,6 +120,21 @@ class TestSending:
             took = run(notices, lambda number=number: len(post.sent) == number and not notices.under, took + wait + 1.0)  # type: ignore[misc]
         assert not notices.busy
         assert notices.problem == "refused"
+
+    def test_what_was_not_delivered_is_known_of_each_job_until_it_is(self) -> None:
+        answers = {"json://x": "refused", "json://y": "no answer within 30 s"}
+        notices = Notices(Config(notify=tuple(answers)), lambda url, messages, limit: [answers[url] or None for _ in messages], "box")
+        notices.tell(told("1"), FAILED, 0.0)
+        assert notices.changed() == {}
+        now = run(notices, lambda: len(notices.bad.get("1", {})) == 2)
+        assert notices.changed() == {"1": "refused; no answer within 30 s"}
+        assert notices.changed() == {}, "once"
+        answers["json://x"] = ""
+        now = run(notices, lambda: len(notices.bad["1"]) == 1, now + AGAIN[0])
+        assert notices.changed() == {"1": "no answer within 30 s"}
+        answers["json://y"] = ""
+        run(notices, lambda: not notices.busy, now + AGAIN[1])
+        assert notices.changed() == {"1": ""}
 
     def test_a_sender_that_breaks(self) -> None:
         notices = Notices(Config(notify=("json://x",)), lambda url, messages, limit: [], "box")

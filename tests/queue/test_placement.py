@@ -222,6 +222,18 @@ def test_a_job_on_a_faulted_gpu_moves_where_it_can() -> None:
     assert place([replace(soft, checkpoint=False)], gpus, OURS, NOW) == []
 
 
+def test_a_gpu_that_comes_last_is_given_where_others_are_too_few() -> None:
+    gpus = [replace(gpu, last=gpu.id in ("n0", "n1"), memory=500 if gpu.id == "n0" else gpu.memory) for gpu in eight()]
+    assert [gpu.id for gpu in gpus if gpu.last] == ["n0", "n1"]
+    for count in range(1, 9):
+        chosen = {gpu.id for gpu in choose(gpus, count)}
+        assert len(chosen) == count
+        assert len(chosen & {"n0", "n1"}) == max(0, count - 6), chosen
+    given = starts(place([waits(f"j{n}", since=NOW + n) for n in range(7)], gpus, POLICIES["fifo"], NOW))
+    assert {gpu for job in range(6) for gpu in given[f"j{job}"]}.isdisjoint({"n0", "n1"})
+    assert given["j6"] <= ("n1",)
+
+
 def test_gangs_are_packed() -> None:
     gpus = [*eight("a")[:3], *eight("b")[:5], *eight("c")]
     assert {gpu.node for gpu in choose(gpus, 3)} == {"a"}

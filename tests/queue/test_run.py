@@ -48,6 +48,16 @@ class TestWhichGpu:
         assert "pid 777 (python, 100 MiB)" in done.stderr
         assert "GPU 1: only" in done.stderr
 
+    def test_what_nobody_is_seen_to_use_is_given_last_and_said_so(self, tmp_path: Path, nvml: Path) -> None:
+        plain = [f"gpu.{n}.mem_used_mib = {3000 if n == 0 else 100}" for n in range(2)]
+        machine = Machine(tmp_path, nvml, *plain, "gpu.1.util = 50", cards=2)
+        one = machine.run("--", "sh", "-c", SHOW)
+        assert gpu(1) in one.stdout
+        assert "no program" not in one.stderr
+        both = machine.run("--gpus", "2", "--", "sh", "-c", SHOW)
+        assert gpu(0) in both.stdout
+        assert "GPU 0: 3.516 GiB of its memory in use by no program that can be seen: given out last" in both.stderr
+
     def test_those_who_run_at_once_get_different_ones_and_the_next_waits(self, machine: Machine) -> None:
         holders = [machine.start("--gpus", "2", "--", "sh", "-c", f"{SHOW}; exec sleep 30") for _ in range(2)]
         try:
@@ -87,6 +97,22 @@ class TestWhichGpu:
         assert done.returncode == 69
         assert "not fit: gpu-" in done.stderr
         assert machine.run("--", "true", CUDA_VISIBLE_DEVICES="0").returncode == 2
+
+    def test_a_drained_gpu_is_not_given_and_it_is_told_by_whom_and_why(self, machine: Machine) -> None:
+        place = machine.folder / "leases"
+        about = {"pid": os.getpid(), "user": "ann", "command": "drained: taken out of service by hand", "drained": "drained-by-hand"}
+        drained = leases.take(place, [gpu(2)], about)
+        assert isinstance(drained, leases.Lease)
+        with drained:
+            assert gpu(2) not in machine.run("--gpus", "3", "--", "sh", "-c", SHOW).stdout
+            done = machine.run("--gpus", "4", "--", "true")
+            assert (done.returncode, done.stdout) == (75, "")
+            assert "(GPU 2: drained by ann: taken out of service by hand)" in done.stderr
+            assert "pid" not in done.stderr
+            assert "GPU 2：已由 ann 停用：已由人工停用" in machine.run("--lang", "zh", "--gpus", "4", "--", "true").stderr
+            inside = machine.run("--", "sh", "-c", SHOW, CUDA_VISIBLE_DEVICES=gpu(2), ONGPU_LEASED=gpu(2))
+            assert gpu(2) in inside.stdout, "a job that was on it before goes on"
+        assert machine.run("--gpus", "4", "--", "true").returncode == 0
 
     def test_packages_that_cannot_use_a_gpu_are_told_and_started(self, machine: Machine) -> None:
         site = machine.folder / "site-packages"

@@ -230,7 +230,8 @@ class _Run:
         alike: dict[tuple[str, ...], list[str]] = {}
         for label, word, more in answer.each:
             told = words_of.size(int(more)) if word in ("small", "full") and more.isdecimal() else more[:MORE_MOST]
-            alike.setdefault(tuple(text.format(told) for text in words[word]), []).append(label)
+            texts = words_of.drained(*more.rpartition(": ")[::2]) if word == "drained" else tuple(text.format(told) for text in words[word])
+            alike.setdefault(texts, []).append(label)
         english = "; ".join(f"{labels(some)}: {text}" for (text, _), some in alike.items())
         chinese = "；".join(f"{labels(some)}：{text}" for (_, text), some in alike.items())
         each = words_of.size(self.memory) if self.memory else ""
@@ -256,6 +257,7 @@ class _Run:
         from ongpu.hosts.running import Running
         from ongpu.lazy import replace
         from ongpu.model import Verdict
+        from ongpu.queue import words as words_of
         from ongpu.queue.run import Used
 
         environ = dict(os.environ)
@@ -266,6 +268,9 @@ class _Run:
         if cards and not self.options.quiet:
             names = ", ".join(f"GPU {card.index} ({card.name})" for card in cards)
             self.tell(say(f"on {names}", f"使用 {names}"))
+            for card in cards:
+                if card.last:
+                    self.tell(f"GPU {card.index}{say(': ', '：')}{say(*words_of.unexplained(card.unexplained))}")
         argv, tool = self.argv, self.tool
         if tool:
             argv = fit(tool.prepare, argv, environ)

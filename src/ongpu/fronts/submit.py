@@ -21,7 +21,7 @@ OWN = ("CUDA_VISIBLE_DEVICES", "ONGPU_JOB", "ONGPU_ATTEMPT", "ONGPU_ARRAY_INDEX"
 BARE = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "USER")  # --export none leaves these
 _INTERPRETER = re.compile(r"(?:ba|da|z|k)?sh|python[0-9.]{0,8}")  # whose script may say what it needs
 SHOWN = 8  # names of variables in one line
-LOOK, AGAIN = 0.3, 2.0  # seconds: between two looks of --wait; between two starts of a daemon that is gone
+LOOK, SOON, AGAIN = 0.3, 0.02, 2.0  # seconds: between two looks of --wait, and at its beginning; between two starts of a daemon that is gone
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +64,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     option("after-any", "ID,...", "start when these have ended, however", "在这些作业结束之后开始，无论成败")
     option("begin", "TIME", "not before: 22:00, +2h, 2026-12-01T06:00", "不早于：22:00、+2h、2026-12-01T06:00")
     option("reservation", "NAME", "use the GPUs that were reserved under that name", "使用该名称预约的 GPU")
-    option("notify", "URL", "tell this address (Apprise) when it is done or fails", "完成或失败时通知该地址（Apprise）")
+    option("notify", "URL", "tell this address (Apprise) when it is done, fails or is cancelled", "完成、失败或取消时通知该地址（Apprise）")
     group = parser.add_argument_group(say("this command", "本命令"))
     add_engine(group)
     flag("wait", "until it has ended; its exit code is ours", "等到作业结束，并以其退出码退出")
@@ -142,23 +142,27 @@ def _wait(engine: "Engine", ids: Sequence[str], shown: str) -> int:
     """Until all have ended; the worst exit code. A daemon that is gone meanwhile is started again: nobody else may do so."""
     from ongpu.queue.job import LIVE, LOST, Want
 
-    roused, said = time.monotonic(), None
+    begun = roused = time.monotonic()
+    said, one = None, ids[-1]  # of many, one that lives is looked at: that is quick
     try:
         while True:
-            listing = engine.jobs(Want(ids=tuple(ids), most=None))
-            jobs = listing.jobs
-            if not any(job.state in LIVE for job in jobs):
-                break
+            listing = engine.jobs(Want(ids=(one,)))
+            if not any(job.state in LIVE for job in listing.jobs):
+                listing = engine.jobs(Want(ids=tuple(ids), states=tuple(LIVE), most=1))
+                if not listing.jobs:
+                    break
+                one = listing.jobs[0].id
             if listing.warning and time.monotonic() - roused > AGAIN and (rouse := getattr(engine, "rouse", None)) is not None:
                 told = listing.warning if said else ("the queue's daemon was gone: started again", "队列守护进程已退出：已重新启动")
                 if told != said:
                     tell(*told)
                 roused, said = time.monotonic(), told
                 rouse()
-            time.sleep(LOOK)
+            time.sleep(min(LOOK, SOON + (time.monotonic() - begun) / 20))  # of a short job the end is heard of soon
     except KeyboardInterrupt:
         hint(f"it goes on; to stop it: ongpu cancel {shown}", f"作业继续进行；如需停止：ongpu cancel {shown}")
         raise
+    jobs = engine.jobs(Want(ids=tuple(ids), most=None)).jobs
     for job in jobs:
         _told(job)
     return max((1 if job.state == LOST or job.code is None else job.code for job in jobs), default=1)
@@ -173,13 +177,6 @@ def _told(job: "Told") -> None:
 
 
 # --- what was asked
-
-
-def _retries(told: argparse.Namespace, engine: str) -> int:
-    """Where nothing is said, a job of our own queue goes once to another GPU when its GPU was at fault."""
-    if told.retries is not None:
-        return _number(told.retries, "--retries")
-    return int((engine == "local" and told.gpus != "0") or bool(told.retry_on))
 
 
 def _specs(options: argparse.Namespace, engine: "Engine") -> "tuple[list[Spec], list[str]]":
@@ -204,9 +201,11 @@ def _specs(options: argparse.Namespace, engine: "Engine") -> "tuple[list[Spec], 
     at_once, places = None, None
     if told.array:
         places, at_once = asked.array(told.array)
+    gpus = 1 if told.gpus is None else _number(told.gpus, "--gpus")
     values: dict[str, Any] = {
-        "gpus": 1 if told.gpus is None else _number(told.gpus, "--gpus"), "priority": _number(told.priority or "0", "--priority"),
-        "retries": _retries(told, engine.name), "share": bool(told.share), "idle_stop": bool(told.idle_stop),
+        "gpus": gpus, "priority": _number(told.priority or "0", "--priority"),
+        "retries": asked.retries(engine.name, gpus, told.retry_on or "") if told.retries is None else _number(told.retries, "--retries"),
+        "share": bool(told.share), "idle_stop": bool(told.idle_stop),
         "name": told.name or called(words), "project": told.project or "", "model": told.model or "", "saved": told.saved or "",
         "notify": told.notify or "", "reservation": told.reservation or "", "folder": folder, "at_once": at_once,
         "cpus": _number(told.cpus, "--cpus") if told.cpus else None,

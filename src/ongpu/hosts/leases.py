@@ -47,7 +47,8 @@ class Unusable(Exception):
 @dataclass(frozen=True, slots=True)
 class Holder:
     """Who says that he took a GPU. All but `gpu` may be missing or wrong: the file is writable by all. since: seconds since the epoch;
-    memory: MiB that he wants; ended: that process is gone, but something that it started holds the lease on."""
+    memory: MiB that he wants; ended: that process is gone, but something that it started holds the lease on; drained: nothing runs there,
+    the GPU is out of service: the slug of why."""
 
     gpu: str
     pid: int | None = None
@@ -57,6 +58,7 @@ class Holder:
     command: str | None = None
     memory: int | None = None
     ended: bool = False
+    drained: str | None = None
 
 
 class Lease:
@@ -69,6 +71,11 @@ class Lease:
     def gpus(self) -> tuple[str, ...]:
         """Their UUIDs."""
         return tuple(self.files)
+
+    def say(self, about: Mapping[str, Any]) -> None:
+        """Other words for others, as those of `take`."""
+        for file in self.files.values():
+            _write(file, about)
 
     def close(self) -> None:
         """Ours no more; children that got the files keep them."""
@@ -131,8 +138,8 @@ def take(
 ) -> "Lease | Holder":  # fmt: skip
     """All of these GPUs, or whoever holds one of them. Never waits: in the order of their UUIDs, so of several takers one gets all.
 
-    about: the words for others: pid, start, user, since, command, memory. slots: of a GPU of which a part is wanted, which one (1 to 63);
-    beside: the slots of it that the taker has given out itself: whoever holds any other byte holds the GPU.
+    about: the words for others: pid, start, user, since, command, memory, drained. slots: of a GPU of which a part is wanted, which one
+    (1 to 63); beside: the slots of it that the taker has given out itself: whoever holds any other byte holds the GPU.
     """
     root = opened(place)
     files: dict[str, int] = {}
@@ -282,4 +289,4 @@ def _holder(gpu: str, file: int | None) -> Holder:
     now = started(pid) if pid else None
     gone = pid is not None and start is not None and (now is None or now[0] != start)
     at = float(since) if isinstance(since, (int, float)) and 0 <= since < 1e11 else None
-    return Holder(gpu, pid, start, text("user"), at, text("command"), number("memory"), gone)
+    return Holder(gpu, pid, start, text("user"), at, text("command"), number("memory"), gone, text("drained"))

@@ -14,6 +14,7 @@ MOST_ARRAY = 100_000  # jobs in one array
 MOST_TEXT = 128 << 10  # bytes of one text: Linux takes no longer argument (MAX_ARG_STRLEN, execve(2))
 MOST_BYTES = 2 << 20  # of command and environment together: the kernel's usual limit (a quarter of an 8 MiB stack, execve(2))
 MOST_GPUS, MOST_PRIORITY, MOST_RETRIES, MOST_AFTER = 4096, 10, 1000, 1000
+RETRIES = 1  # that nobody asked for
 MOST_MIB = 1 << 30
 LEAST_IDLE = 60.0  # seconds: nothing is idle sooner (engines/local/idle.py)
 MOST_SECONDS = 10 * 366 * 86400.0
@@ -28,6 +29,7 @@ _CAPABILITY = lazy(r"(?:sm_?)?(\d{1,2})\.?(\d)", re.ASCII | re.IGNORECASE)
 _SIGNAL = lazy(r"SIG[A-Z0-9]{2,12}(?:[+-]\d{1,2})?")
 _URL = lazy(r"[A-Za-z][A-Za-z0-9+.-]{0,30}://\S{1,2000}")
 _ID = lazy(r"[A-Za-z0-9][A-Za-z0-9_.\-\[\]+]{0,127}")
+_SCRIPT = lazy(r"\d{1,2}:[0-9a-f]{16}-[A-Za-z0-9._-]{1,64}")
 
 
 def bad(what: str, value: object, english: str, chinese: str) -> EngineError:
@@ -163,6 +165,11 @@ def without_secrets(environ: Mapping[str, str]) -> tuple[dict[str, str], list[st
     return {name: value for name, value in environ.items() if name not in left}, left
 
 
+def retries(engine: str, gpus: int, retry_on: str = "") -> int:
+    """How often a job is run again, where nobody said it, from wherever it was submitted: of our own queue once, after a GPU's fault."""
+    return RETRIES if retry_on or (engine == "local" and gpus) else 0
+
+
 # -- JSON
 
 
@@ -205,7 +212,7 @@ def quick(data: dict[str, Any]) -> Spec:
 
 _PLAIN: Mapping[str, Any] = {name: getattr(Spec(command=()), name) for name in field_names(Spec)}
 _FIELDS = tuple(_PLAIN)
-_TEXTS = ("name", "model", "folder", "project", "checkpoint", "saved", "output", "notify", "reservation")
+_TEXTS = ("name", "model", "folder", "project", "checkpoint", "saved", "output", "notify", "reservation", "script")
 _BYTES = ("command", "environ", "folder", "saved", "output")  # may hold any bytes but NUL, as file names do
 _FLAGS = ("share", "idle_stop")
 _CHOICES = {"retry_on": ("gpu-fault", "any"), "on_reboot": ("requeue", "fail")}
@@ -248,6 +255,8 @@ def checked(spec: Spec) -> Spec:
         raise _wrong("notify", spec.notify, "an address that Apprise takes: mailto://..., slack://...", " Apprise 地址，如 mailto://...、slack://...")
     if spec.checkpoint and not _SIGNAL.fullmatch(spec.checkpoint):
         raise _wrong("checkpoint", spec.checkpoint, "a signal such as SIGUSR1", "信号名，如 SIGUSR1")
+    if spec.script and not _SCRIPT.fullmatch(spec.script):
+        raise _wrong("script", spec.script, "a copy in the queue's folder", "队列目录中的副本")
     if spec.folder and not os.path.isabs(spec.folder):
         raise _wrong("folder", spec.folder, "an absolute path", "绝对路径")
     return spec

@@ -7,15 +7,17 @@ from ongpu.lazy import dataclass
 
 MOST_SETS = 20_000  # of GPUs that are compared; beyond, the freest are taken without a look at their neighbourhood
 IDLE = 10  # percent of utilisation below which a GPU counts as free of work
+LITTLE = 1024  # MiB in use that need no explanation: the driver's own, a desktop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
     """One GPU, or one slice of a partitioned one (MIG). Memory in MiB. None: not told.
 
-    unfit: the slug of what is wrong with it. holder: who leases it, in words. foreign: programs that compute on it and are not ours,
-    in words. near: nodes of NUMA, NVSwitch and bus that it belongs to, from the widest to the closest. linked: (UUID, links): GPUs that
-    NVLink leads to without a switch.
+    unfit: the slug of what is wrong with it. holder: who leases it, in words; drained: why he took it out of service, a slug. foreign:
+    programs that compute on it and are not ours, in words. unexplained: MiB of its memory that are in use, and by no program that can be
+    seen. near: nodes of NUMA, NVSwitch and bus that it belongs to, from the widest to the closest. linked: (UUID, links): GPUs that NVLink
+    leads to without a switch.
     """
 
     uuid: str
@@ -26,7 +28,9 @@ class Card:
     util: int | None = None
     unfit: str | None = None
     holder: str | None = None
+    drained: str = ""
     foreign: tuple[str, ...] = ()
+    unexplained: int = 0
     slice: bool = False
     partitioned: bool = False  # its slices are given out, never the whole
     near: tuple[str, ...] = ()
@@ -37,6 +41,11 @@ class Card:
     def label(self) -> str:
         """ "GPU 0", "GPU 0 MIG 1g.10gb"."""
         return f"GPU {self.index}" + (f" MIG {self.name.rpartition('MIG ')[2]}" if self.slice else "")
+
+    @property
+    def last(self) -> bool:
+        """Whether it is given only where others do not do: something uses it, and nobody knows what."""
+        return self.unexplained > LITTLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +107,7 @@ def why_not(card: Card, want: Request) -> tuple[str, str] | None:
     if want.memory is not None and card.total is not None and card.total < want.memory:
         return "small", str(card.total)
     if card.holder is not None:
-        return "leased", card.holder
+        return ("drained", f"{card.holder}: {card.drained}") if card.drained else ("leased", card.holder)
     if card.foreign:
         return "busy", ", ".join(card.foreign[:3])
     if want.memory is not None and card.free is not None and card.free < want.memory:
@@ -109,16 +118,16 @@ def why_not(card: Card, want: Request) -> tuple[str, str] | None:
 def _ever(card: Card, want: Request) -> bool:
     """Whether it can be had when others have ended."""
     reason = why_not(card, want)
-    return reason is None or reason[0] in ("leased", "busy", "full")
+    return reason is None or reason[0] in ("leased", "drained", "busy", "full")
 
 
 def _best(usable: Sequence[Card], want: Request) -> tuple[Card, ...]:
-    ordered = sorted(usable, key=lambda card: (_spared(card, want), *_rank(card)))
+    ordered = sorted(usable, key=lambda card: (card.last, _spared(card, want), *_rank(card)))
     if not 1 < want.count < len(ordered):
         return _by_index(ordered[: want.count])
     # For several the neighbourhood counts more than who is a little freer; among equals the freest come first.
     sets: list[tuple[Card, ...]] = [*_groups(ordered, want.count), *islice(combinations(ordered, want.count), MOST_SETS)]
-    best = min(sets, key=lambda some: (_alike(some), *_links(some), -_nearness(some), _sum(some)))
+    best = min(sets, key=lambda some: (sum(card.last for card in some), _alike(some), *_links(some), -_nearness(some), _sum(some)))
     return _by_index(best)
 
 

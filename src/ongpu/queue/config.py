@@ -12,7 +12,7 @@ from ongpu.queue.placement import POLICIES, Policy
 
 MAX_BYTES = 1 << 20  # a configuration is small; what is larger is another file
 SYSTEM = Path("/etc/ongpu/queue.toml")
-ON = ("done", "failed", "started", "all")
+ON = ("done", "failed", "cancelled", "started", "all")
 _WORD = lazy(r"[A-Za-z0-9_.@:/+-]{1,200}")
 _URL = lazy(r"[a-z][a-z0-9+.-]{0,30}://\S{1,2000}")
 

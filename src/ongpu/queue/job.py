@@ -48,6 +48,7 @@ class Spec:
     output: str = ""  # a file, %a in its name: the index in its array; "": the engine's own
     notify: str = ""  # an address that Apprise takes
     reservation: str = ""
+    script: str = ""  # of our own queue: which word of the command is a script, and its copy (engines/local/scripts.py): "0:NAME"
 
 
 def output_of(spec: Spec) -> str:
@@ -100,12 +101,14 @@ class Card:
     since: float | None = None
     foreign: tuple[str, ...] = ()  # who computes on it and did not come through the queue
     holder: str = ""  # who leases it outside of the queue
+    unexplained: int | None = None  # MiB of its memory in use by no program that can be seen, where that is much: given out last
+    drained_by: str = ""  # whose queue took it out of service, where that is another's; `slug` says why
     jobs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Want:
-    """Which jobs are asked for. ids: those alone. most: at most so many of the waiting and as many of those that are over."""
+    """Which jobs are asked for. ids: those alone. most: at most so many of these; else of the waiting, and as many that are over."""
 
     ids: tuple[str, ...] = ()
     states: tuple[str, ...] = ()

@@ -63,12 +63,14 @@ def cards_of(
         decision = gate.decide(report, Asked((str(index),), ""), policy) if policy else None
         unfit = decision.reasons[0].slug if decision and decision.reasons else "gpu-answers-with-error" if gpu.error else None
         here = [p for p in (listed.processes if listed else ()) if p.gpu == index and "C" in (p.kind or "C") and p.pid not in ours]
-        uuid = gpu.uuid or ""
+        uuid, all_here = gpu.uuid or "", [p for p in (listed.processes if listed else ()) if p.gpu == index]
         found.append(Card(
             uuid=uuid, index=index, name=gpu.name or "", total=gpu.memory_total, free=gpu.memory_free, util=gpu.utilization,
             unfit=unfit or (None if uuid else "gpu-answers-with-error"), holder=told(held[uuid]) if uuid in held else None,
+            drained=(held[uuid].drained or "") if uuid in held else "",
             foreign=tuple(stranger(process) for process in here if not process.gone), partitioned=bool(gpu.mig),
             near=(*switched(gpu, places), *near(gpu.bus, root)), linked=linked(gpu, places),
+            unexplained=unexplained(gpu, all_here) if listed and not gpu.mig else 0,
         ))  # fmt: skip
         found += [_slice(part, found[-1], here, held) for part in (gpu.slices or ()) if gpu.mig]
     return found
@@ -77,12 +79,21 @@ def cards_of(
 def _slice(part: Slice, whole: Card, here: Sequence[Process], held: Mapping[str, Holder]) -> Card:
     """A MIG device: as fit as its card, and not free where the card as a whole is leased. NVML tells no utilisation of one. A program
     of which it does not tell the slice may be on any. As nvml.h has it: no partitioned card was at hand."""
-    holder = told(held[part.uuid]) if part.uuid in held else whole.holder
+    holder, drained = (told(held[part.uuid]), "") if part.uuid in held else (whole.holder, whole.drained)
     mine = tuple(stranger(process) for process in here if process.slice in (part.uuid, None) and not process.gone)
     return Card(
         uuid=part.uuid, index=whole.index, name=part.name or whole.name, total=part.memory_total, free=part.memory_free, unfit=whole.unfit,
-        holder=holder, foreign=mine, slice=True, near=whole.near, card=whole.uuid,
+        holder=holder, drained=drained, foreign=mine, slice=True, near=whole.near, card=whole.uuid,
     )  # fmt: skip
+
+
+def unexplained(gpu: Gpu, here: Iterable[Process]) -> int:
+    """MiB of its memory that are in use, and by none of these programs; 0 where that is not known."""
+    sizes = [process.memory for process in here if not process.gone]
+    known = [size for size in sizes if size is not None]
+    if gpu.memory_used is None or len(known) < len(sizes):
+        return 0
+    return max(0, round(gpu.memory_used - sum(known)))
 
 
 def visible(report: Report, names: Iterable[str]) -> frozenset[str]:
@@ -111,7 +122,9 @@ def switched(gpu: Gpu, places: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def told(holder: Holder) -> str:
-    """Who holds a lease, in words."""
+    """Who holds a lease, in words; of a GPU that is out of service only who took it out: nothing of his runs there."""
+    if holder.drained:
+        return holder.user or "?"
     if holder.ended:
         return f"what pid {holder.pid} left behind: {_short(holder.command or '?')}"
     who = f"{holder.user}, pid {holder.pid}" if holder.user and holder.pid else f"pid {holder.pid}" if holder.pid else "?"

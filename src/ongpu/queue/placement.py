@@ -52,13 +52,15 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """A GPU (or MIG slice). fault: the slug of an open incident. taken: held by somebody who did not come through the queue."""
+    """A GPU (or MIG slice). fault: the slug of an open incident. taken: held by somebody who did not come through the queue. last: given
+    out only where others do not do: something uses a part of its memory, and nobody knows what."""
 
     id: str
     node: str = ""
     memory: int = 1 << 30
     fault: str = ""
     taken: bool = False
+    last: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 
+from ongpu.lazy import replace
 from ongpu.queue.placement import BASE, Decision, Gpu, Hold, Job, Policy, Preempt, Start, order, patience
 from ongpu.queue.reasons import Reason
 
@@ -50,7 +51,13 @@ def short(job: Job) -> bool:
 
 
 def choose(gpus: Sequence[Gpu], count: int) -> tuple[Gpu, ...]:
-    """The GPUs that leave the least fragments: the fullest node that holds all, else the emptiest nodes; the smallest memory."""
+    """The GPUs that leave the least fragments: the fullest node that holds all, else the emptiest nodes; the smallest memory. Those that
+    come last only as far as the others are too few."""
+    if any(gpu.last for gpu in gpus):
+        first = [gpu for gpu in gpus if not gpu.last]
+        if len(first) < count:
+            return (*first, *choose([replace(gpu, last=False) for gpu in gpus if gpu.last], count - len(first)))
+        gpus = first
     nodes: dict[str, list[Gpu]] = {}
     for gpu in gpus:
         nodes.setdefault(gpu.node, []).append(gpu)

@@ -158,7 +158,23 @@ def condition(card: Card) -> str:
     """What a GPU is to the queue: ok (free), busy, foreign, suspect, drained, testing."""
     if card.state != "ok":
         return card.state
+    if card.drained_by:
+        return "drained"
     return "busy" if card.jobs else "foreign" if card.foreign or card.holder else "ok"
+
+
+def drained(who: str, slug: str) -> tuple[str, str]:
+    """That somebody's queue took a GPU out of service for the whole machine, and why."""
+    from ongpu.queue.engines.local.cards import words
+
+    english, chinese = words(slug) or (slug, slug)
+    return f"drained by {plain(who)}: {plain(english)}", f"已由 {plain(who)} 停用：{plain(chinese)}"
+
+
+def unexplained(size_of_it: int) -> tuple[str, str]:
+    """Why a GPU is given out last. MiB."""
+    shown = size(size_of_it)
+    return f"{shown} of its memory in use by no program that can be seen: given out last", f"{shown} 显存被看不到的程序占用：最后才分配"
 
 
 def cards(listed: Sequence[Card], lang: str) -> str:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from test_web_pages import EVIL, Elements, harmless
 
 from ongpu.lazy import replace as changed
+from ongpu.queue.asked import RETRIES
 from ongpu.queue.config import Cost
 from ongpu.queue.engines import EngineError
 from ongpu.queue.job import CANCELLED, DONE, FAILED, LIVE, OVER, RUNNING, WAITING, Card, Listing, Spec, Told, Want
@@ -200,6 +201,10 @@ def test_submitting_is_checked_and_gets_a_plain_environment(monkeypatch: pytest.
     assert spec.environ["PATH"] == "/bin"
     assert "ONGPU_SECRET_TOKEN" not in spec.environ
     assert spec.folder.startswith("/")
+    assert spec.retries == RETRIES, "as in the shell, where nothing is said"
+    for asked in (0, 3):
+        (other,) = queue.submit([Spec(command=("true",))], asked)
+        assert next(job for job in engine.live if job.id == other).spec.retries == asked
     for wrong in (Spec(command=()), Spec(command=("true",), gpus=-1), Spec(command=("a\0b",)), Spec(command=("true",), notify="mailto://a@b")):
         with pytest.raises(EngineError):
             queue.submit([wrong])

@@ -19,7 +19,7 @@ def job(told: Told) -> dict[str, Any]:
     """One job; what is not told is left out."""
     from ongpu.queue.asked import to_json
 
-    found: dict[str, Any] = {"asked": to_json(replace(told.spec, environ={}))}
+    found: dict[str, Any] = {"asked": to_json(replace(told.spec, environ={}, script=""))}
     for name in field_names(Told):
         value = getattr(told, name)
         if name not in ("spec", "more") and value not in (None, "", ()):
@@ -43,6 +43,8 @@ def render(listing: Listing, engine: "Engine | None" = None, config: "Config | N
             if ahead and told.state in (WAITING, HELD) and number < MOST:
                 expected = ahead.ask(told)
                 one["expected"] = {"kind": expected.kind, "at": expected.at, "rests": dict(expected.rests), "jobs": list(expected.jobs)}
+        if (look := getattr(engine, "undelivered", None)) is not None and (undelivered := look(told.id)):
+            one["undelivered"] = undelivered
         if config is not None and cost:
             from ongpu.fronts.jobs.cost import figures
 

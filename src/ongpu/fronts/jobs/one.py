@@ -40,6 +40,7 @@ def lines(job: Told, listing: Listing, config: "Config", engine: "Engine", page:
                 found.append("  " + page.paint(left(page.say(english, chinese) if not number else "", LABEL), "dim") + line)
 
     put("command", "命令", words.plain(shlex.join(job.spec.command)))
+    put("", "", page.say("(its script as it was when it was submitted)", "（脚本为提交时的内容）") if job.spec.script else "")
     put("in", "目录", words.plain(job.spec.folder))
     put("asked for", "要求", ("，" if zh else ", ").join(words.asked(job.spec, page.lang)))
     put("for", "归属", ("，" if zh else ", ").join(filter(None, (job.user, _project(job, zh), _array(job, zh)))))
@@ -51,6 +52,8 @@ def lines(job: Told, listing: Listing, config: "Config", engine: "Engine", page:
     put("on", "位置", _where(job, listing, zh) if job.started and (job.gpus or job.node) else "")
     put("used", "用量", _used(job, listing, config, page))
     put("output", "输出", words.plain(output_of(job.spec)) or (f"ongpu logs {job.id}" if job.attempts or job.started else ""))
+    if why := _undelivered(job, engine):
+        put("notice", "通知", page.say(f"not delivered: {words.plain(why)}", f"未能送达：{words.plain(why)}"))
     if listing.warning:
         found += ["", *(page.paint(line, "yellow") for line in page.below(page.say(*listing.warning), 0, most=4))]
     if job.state in (WAITING, HELD):
@@ -63,6 +66,12 @@ def lines(job: Told, listing: Listing, config: "Config", engine: "Engine", page:
     elif job.said:
         found += ["", *page.below(words.because(job, page.lang), 2, "yellow", most=4)]
     return found
+
+
+def _undelivered(job: Told, engine: "Engine") -> str:
+    """Why a message about it did not arrive. Only of an engine that sends them."""
+    look = getattr(engine, "undelivered", None)
+    return str(look(job.id)) if look is not None else ""
 
 
 def _project(job: Told, zh: bool) -> str:

@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
         time.sleep(EVERY)
     if options.does == "test" and not options.no_wait:
         return max((_tested(folder, card, before[card.id]) for card in cards), default=0)
-    done = {"drain": ("out of service for this queue", "已在本队列停用"), "return": ("in service again", "已恢复使用"), "test": ("under test", "检测中")}[options.does]
+    done = {"drain": ("out of service on this machine", "已在本机停用"), "return": ("in service again", "已恢复使用"), "test": ("under test", "检测中")}[options.does]
     for card in cards:
         print(f"GPU {card.index}: {say(*done)}" if say("en", "zh") == "en" else f"GPU {card.index}：{say(*done)}")
     return 0

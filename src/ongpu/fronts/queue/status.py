@@ -119,7 +119,9 @@ def _cards(cards: "tuple[Card, ...]", page: Page) -> list[str]:
         memory = "" if card.memory is None else f"{(card.used or 0) / 1024:.1f} / {card.memory / 1024:.1f} GiB"
         cells = ((str(card.index), -4), (f"{card.node} {card.name}".strip(), wide), (state, 14), (memory, 16), (", ".join(card.jobs), 10))
         found.append("  " + row(cells))
-        more = [card.slug and slug(card.slug, page.lang), *(words.plain(one) for one in card.foreign), card.holder and words.plain(card.holder)]
+        why = words.drained(card.drained_by, card.slug)[page.lang == "zh"] if card.drained_by else card.slug and slug(card.slug, page.lang)
+        more = [why, *(words.plain(one) for one in card.foreign), card.holder and words.plain(card.holder)]
+        more += [words.unexplained(card.unexplained)[page.lang == "zh"]] if card.unexplained else []
         for text in filter(None, more):
             found += page.below(text, 8, "dim", most=2)
     return found

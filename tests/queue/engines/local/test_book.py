@@ -29,7 +29,7 @@ def spec(**asked: Any) -> Spec:
 
 
 def told(book: Book, *jobs: int) -> list[Told]:
-    return list(book.listing(Want(ids=tuple(map(str, jobs)))).jobs)
+    return list(book.listing(Want(ids=tuple(map(str, jobs)), most=None)).jobs)
 
 
 def states(book: Book, *jobs: int) -> list[str]:

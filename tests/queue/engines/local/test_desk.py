@@ -59,6 +59,13 @@ def test_models_capabilities_and_gpus_to_avoid() -> None:
     assert {job: why.name for job, why in chosen.reasons.items()} == {1: "no-such-gpu", 2: "no-such-gpu", 3: "avoids"}
 
 
+def test_a_gpu_that_something_unknown_uses_comes_last_for_whole_and_shared_jobs() -> None:
+    devices = [device(0, last=True, memory=70000), device(1), device(2)]
+    assert started(decided([row(1), row(2)], devices)) == {1: ["GPU-1"], 2: ["GPU-2"]}
+    assert started(decided([row(1), row(2), row(3)], devices))[3] == ["GPU-0"]
+    assert started(decided([row(1, share=True, memory=1000)], devices)) == {1: ["GPU-1"]}
+
+
 def test_who_comes_first_gets_it_among_those_who_ask_for_different_things() -> None:
     devices = [device(0), device(1, name="NVIDIA H100")]
     first = decided([row(1, model="H100"), row(2), row(3)], devices)

@@ -45,6 +45,19 @@ def test_a_desktop_is_no_stranger_but_one_that_works_is(sight: Sight) -> None:
         assert sight.taken(looker.uuid(0)) == taken, (size, util)
 
 
+@pytest.mark.parametrize(("used", "procs", "last"), [
+    (1024, [], 0), (1025, [], 1025), (40960, [], 40960), (40961, [], 0),  # more than half: it is taken
+    (6000, [[2, 3000, "G", None]], 3000), (6000, [[2, None, "G", None]], 0), (6000, [[2, 5500, "G", None]], 0),
+])  # fmt: skip
+def test_memory_in_use_by_nobody_that_is_known_puts_a_gpu_last(sight: Sight, used: int, procs: list[Any], last: int) -> None:
+    told(sight, looker.gpu(0, used=used, procs=procs), looker.gpu(1))
+    first, second = sight.devices({})
+    assert (first.last, second.last) == (bool(last), False)
+    assert [card.unexplained for card in sight.shown()] == [last or None, None]
+    sight.ours[looker.uuid(0)] = float("inf")
+    assert not sight.devices({})[0].last, "of a job of ours it is known"
+
+
 def test_a_partitioned_gpu_is_its_slices(sight: Sight) -> None:
     slices = [{"uuid": f"MIG-aaaa-{n}", "name": "A100 MIG 1g.10gb", "memory": 9856} for n in range(2)]
     told(sight, looker.gpu(0, partitioned=True, slices=slices), looker.gpu(1, partitioned=True))

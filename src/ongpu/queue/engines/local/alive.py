@@ -12,6 +12,7 @@ if sys.platform == "linux":
     import fcntl
 
 LOCK, WAKE, LOG = "daemon.lock", "wake", "daemon.log"
+UNDELIVERED = "undelivered"  # a file in a job's folder: why a message about it did not arrive
 VARIABLE = "ONGPU_QUEUE"
 LEAST_ROOM = 1 << 15  # bytes of a disk, below which nothing can be written down
 TAIL, RECENT = 4096, 120.0  # bytes of the log's end, seconds: where a fault is looked for

@@ -15,7 +15,6 @@ from ongpu.queue.engines.local.recovery import Fate
 from ongpu.queue.engines.local.rows import Run
 from ongpu.queue.engines.local.state import State, log
 from ongpu.queue.job import WAITING
-from ongpu.queue.machine import told
 
 BARRED = 5.0  # seconds for which GPUs are left alone of which no lease can be had
 COMPLAIN_EVERY = 60.0  # between two lines of the log that say so
@@ -82,7 +81,7 @@ class Beginning(State):
             if self.due("complain", COMPLAIN_EVERY, now):
                 log(f"fault: no lease of a GPU: {error.english}")
             return None
-        self.sight.holders[holder.gpu] = told(holder)
+        self.sight.leased(holder)
         self.left_behind(holder.gpu)
         return None
 

@@ -169,6 +169,20 @@ class Book(Asking, Telling):
                 [(text, job, text) for job, text in ((job, clean(text)) for job, text in words.items())],
             )
 
+    def heard(self, seq: int) -> None:
+        """The daemon has told of all that were cancelled up to that change."""
+        with self._writing(durable=False) as db:
+            db.execute("INSERT OR REPLACE INTO mark VALUES ('heard', ?)", (seq,))
+
+    def unheard(self, seq: int) -> list[int]:
+        """The jobs that were cancelled while no daemon lived, up to that change: told of once. None of a book that knew no such mark."""
+        with self._writing(durable=False) as db:
+            row = db.execute("SELECT value FROM mark WHERE name = 'heard'").fetchone()
+            db.execute("INSERT OR REPLACE INTO mark VALUES ('heard', ?)", (seq,))
+            sql = "SELECT id FROM job WHERE seq > ? AND seq <= ? AND state = ? ORDER BY id"
+            found = db.execute(sql, (*row, seq, CANCELLED)).fetchall() if row else []
+        return [job for (job,) in found]
+
     def set_cards(self, cards: Sequence[Card], now: float) -> None:
         """What the daemon saw. `state` and `slug` are written too: the daemon decides them.
 

@@ -35,7 +35,7 @@ class Want(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
     """A GPU or MIG slice as it is now. memory: MiB that a job may have; total: that it has, where others hold some. parts: of ours on it,
-    (slot, MiB)."""
+    (slot, MiB). last: given out only where others do not do."""
 
     id: str
     index: int = 0
@@ -47,6 +47,7 @@ class Device:
     taken: bool = False
     total: int | None = None
     parts: tuple[tuple[int, int], ...] = ()
+    last: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,9 +296,10 @@ class _Turn:
             if share:
                 left = (device.memory or 0) - RESERVE - sum(size for _, size in self.parts[name])
                 taken = device.taken or name in self.whole or name in self.promised or len(self.parts[name]) >= len(SLOTS)
-                found.append(Gpu(name, device.node, max(0, left), device.fault, taken or left <= 0))
+                found.append(Gpu(name, device.node, max(0, left), device.fault, taken or left <= 0, device.last))
             else:
-                found.append(Gpu(name, device.node, 1 << 30 if device.memory is None else device.memory, device.fault, device.taken))
+                memory = 1 << 30 if device.memory is None else device.memory
+                found.append(Gpu(name, device.node, memory, device.fault, device.taken, device.last))
         return found
 
     def _place(self, ids: frozenset[str], heads: Sequence[Job]) -> bool:

@@ -171,7 +171,7 @@ class Ending(Tending):
             return
         self.book.finish(finishes, wall, durable=False)  # `sync` makes it so soon
         self.unsynced = True
-        over = [end for end in finishes if end.then in OVER and end.then != CANCELLED]
+        over = [end for end in finishes if end.then in OVER and end.then != CANCELLED]  # of those cancelled `learn` tells
         self.notify({end.job: notices.DONE if end.then == DONE else notices.FAILED for end in over}, now)
         left = [self.active.pop(end.job) for end in finishes]
         held = {gpu for one in self.active.values() for gpu in one.gpus}

@@ -64,9 +64,21 @@ class Local:
         specs = [checked(spec) for spec in specs]
         with self._book(create=True) as book:
             self._possible(book, specs)
+            specs = self._with_scripts(specs)
             ids = [str(job) for job in book.submit(specs, _user(), time.time())]
         self.rouse()
         return ids
+
+    def _with_scripts(self, specs: Sequence[Spec]) -> list[Spec]:
+        """The same; what the scripts say that they run is kept as it is now."""
+        from ongpu.queue.engines.local.scripts import copied
+
+        try:
+            kept = {key: copied(self.folder, *key) for key in {(spec.command, spec.folder) for spec in specs}}
+        except OSError as error:
+            said = error.strerror or str(error)
+            raise EngineError(f"the script cannot be copied: {said}", f"无法复制脚本：{said}", 1) from None
+        return [replace(spec, script=script) if (script := kept[spec.command, spec.folder]) else spec for spec in specs]
 
     def asleep(self) -> tuple[str, str] | None:
         """What is to be said of a daemon that was started and does not live: nothing that was kept will begin. None: it lives."""
@@ -173,6 +185,14 @@ class Local:
         """Its runs that have ended, the first first: of each its own start, end, GPUs and figures."""
         with self._book() as book:
             return [run for number in book.find([job]) for run in book.runs_of(number)]
+
+    def undelivered(self, job: str) -> str:
+        """Why a message about it did not arrive; "": nothing is known of that."""
+        try:
+            with open(os.path.join(self.folder, "jobs", job, alive.UNDELIVERED), encoding="utf-8", errors="replace") as file:
+                return file.read(CHUNK)
+        except OSError:
+            return ""
 
     def output_file(self, job: str, attempt: int | None = None) -> str:
         """The file that `output` reads, for who wants no more than its end."""

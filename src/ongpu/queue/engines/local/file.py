@@ -122,6 +122,7 @@ class File:
                         db.execute(statement)
                     if not tables:
                         db.execute("UPDATE mark SET value = ? WHERE name = 'id'", (self._last_folder(),))
+                        db.execute("INSERT INTO mark VALUES ('heard', 0)")
                 db.execute("COMMIT")
             except BaseException:
                 with contextlib.suppress(sqlite3.Error):

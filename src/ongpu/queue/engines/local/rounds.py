@@ -14,7 +14,7 @@ from ongpu.queue.engines.local.active import NO_CHECKPOINT, Active
 from ongpu.queue.engines.local.desk import Busy
 from ongpu.queue.engines.local.ending import NOTE_AFTER, Ending
 from ongpu.queue.engines.local.state import log
-from ongpu.queue.job import OVER
+from ongpu.queue.job import CANCELLED, OVER
 
 if TYPE_CHECKING:
     import socket
@@ -49,7 +49,10 @@ class Rounds(Ending):
         now, wall = recovery.uptime(), time.time()
         try:
             self._recover(now)
-            self.learn(now, wall)
+            known = self.book.seq()
+            self.learn(now, wall)  # of the jobs that live
+            self.seq = known
+            self.tell_cancelled(self.book.unheard(known), now)
             self.keep(now, wall)
         except BaseException:
             self.close()
@@ -107,7 +110,7 @@ class Rounds(Ending):
             if self.unsynced and now - self.synced >= SYNC_EVERY:
                 self.sync()
             self.keep(now, wall)
-            if self.active or self.desk.rows or self.tested or self.notices.busy:
+            if self.active or self.desk.rows or self.tested or self.notices.busy or self.withholds:
                 self.quiet_since = now
             elif now - self.quiet_since >= self.config.idle_exit:
                 return
@@ -127,6 +130,7 @@ class Rounds(Ending):
 
     def learn(self, now: float, wall: float) -> None:
         """What changed: by us, and by the commands."""
+        cancelled: list[int] = []
         rows = self.book.changed(self.seq)
         if rows or self.woken:
             self.reread(wall)
@@ -138,6 +142,7 @@ class Rounds(Ending):
                 row = row._replace(cpus=1)  # what needs no GPU needs a CPU
             self.told.pop(row.id, None)  # what changes a job may have taken away what was said of it
             if row.state in OVER:
+                cancelled += [row.id] if row.state == CANCELLED else []
                 self.rows.pop(row.id, None)
                 self.desk.drop(row.id)
                 continue
@@ -150,6 +155,9 @@ class Rounds(Ending):
             else:
                 self.desk.put(self.movable(row), wall)
         self.dirty |= bool(rows)
+        if cancelled:
+            self.tell_cancelled(cancelled, now)
+            self.book.heard(self.seq)
 
     def decide(self, now: float, wall: float) -> None:
         """Who starts, who gives way, and now and then why the others wait."""
@@ -192,7 +200,9 @@ class Rounds(Ending):
 
     def wait(self, now: float, wall: float) -> None:
         """Until something is to be done."""
-        until = min(now + LONGEST, self.sight.mind(now), self.quiet_since + self.config.idle_exit, self.next["cards"])
+        until = min(now + LONGEST, self.sight.mind(now), self.quiet_since + self.config.idle_exit)
+        if self.sight.told:
+            until = min(until, self.next["cards"])
         for one in self.active.values():
             until = min(until, *_due(one, now))
         if self.desk.count:

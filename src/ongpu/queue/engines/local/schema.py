@@ -1,7 +1,7 @@
 """What the queue's file holds, and how a file of an older version is brought up to this one.
 
 mark         seq: the number of the last change; id: the last one given to a job or an array (none is ever given twice);
-             since: the latest time at which a job began to wait
+             since: the latest time at which a job began to wait; heard: up to which change people were told of what was cancelled
 environ      environment variables (JSON, zlib), each set once however many jobs have it; uses: how many specs
 spec         what was asked, once for an array; body: JSON without environment and index; uses: how many jobs. begin and index are the job's
 array        alive: how many of its jobs are not over, bad: how many are over and not done

@@ -41,6 +41,7 @@ class Sight:
             self.health[uuid] = cards.of_card(card if card.state != cards.OK else replace(card, slug=""))
         self.ours: dict[str, float] = {}  # until when jobs of ours were on it, seconds since the epoch; inf: one is
         self.holders: dict[str, str] = {}  # of leases that are not ours
+        self.drained: dict[str, tuple[str, str]] = {}  # by another's queue: who, and the slug of why
         self.barred: dict[str, tuple[float, tuple[str, str]]] = {}  # those of which no lease can be had: until when, and why
         self.up, self.told, self.heard = False, False, 0.0
         self.begun: float | None = None  # when we began to look
@@ -185,8 +186,18 @@ class Sight:
             if name not in own and name.startswith(("GPU-", "MIG-")):
                 with contextlib.suppress(leases.Unusable):  # of one GPU, it may be: that of the others is looked at all the same
                     found |= leases.held(self.place, [name])
-        before, self.holders = self.holders, {uuid: _who(holder) for uuid, holder in found.items()}
+        before, self.holders, self.drained = self.holders, {}, {}
+        for holder in found.values():
+            self.leased(holder)
         return before.keys() != self.holders.keys()
+
+    def leased(self, holder: leases.Holder) -> None:
+        """He holds the lease of a GPU: we do not."""
+        from ongpu.queue.machine import told
+
+        self.holders[holder.gpu] = told(holder)
+        if holder.drained:
+            self.drained[holder.gpu] = self.holders[holder.gpu], holder.drained
 
     # --- what may be placed
 
@@ -245,6 +256,14 @@ class Sight:
         seen = sum(row[1] for row in rows if isinstance(row, list) and len(row) == 4 and isinstance(row[1], int))
         return max(0, total - used) if used > self.foreign else total, max(0, used - seen)
 
+    def unexplained(self, uuid: str) -> int:
+        """MiB of it in use by nobody who can be named, where that is more than a little and not so much that it is taken; 0 also where
+        a program does not tell its own."""
+        procs, (_, unseen) = self.gpus.get(uuid, {}).get("procs"), self._room(uuid)
+        rows = procs if isinstance(procs, list) else []
+        sized = all(isinstance(row, list) and len(row) == 4 and isinstance(row[1], int) for row in rows)
+        return unseen if unseen > self.foreign and sized and not self._strangers(uuid) else 0
+
     def _strangers(self, uuid: str) -> tuple[str, ...]:
         gpu = self.gpus.get(uuid, {})
         told = gpu.get("foreign")
@@ -278,13 +297,14 @@ class Sight:
             if not gpu.get("partitioned"):
                 found.append(Device(
                     id=uuid, name=str(gpu.get("name") or ""), memory=self._room(uuid)[0], taken=closed or self.taken(uuid),
-                    total=memory if isinstance(memory := gpu.get("memory"), int) else None, parts=tuple(parts.get(uuid, ())), **common,
+                    total=memory if isinstance(memory := gpu.get("memory"), int) else None, parts=tuple(parts.get(uuid, ())),
+                    last=bool(self.unexplained(uuid)), **common,
                 ))  # fmt: skip
                 continue
             for one in _slices(gpu):
                 found.append(Device(
                     id=one["uuid"], name=str(one.get("name") or ""), memory=one.get("memory"),
-                    taken=closed or one["uuid"] in self.holders or one["uuid"] in self.barred,
+                    taken=closed or any(name in known for name in (uuid, one["uuid"]) for known in (self.holders, self.barred)),
                     parts=tuple(parts.get(one["uuid"], ())), **common,
                 ))  # fmt: skip
         return found
@@ -298,10 +318,11 @@ class Sight:
             gpu, health = self.gpus.get(uuid, {}), self.health.get(uuid, Health())
             old = self.cards.get(uuid, Card(id=uuid))
             unfit = gpu.get("unfit") if health.state == cards.OK else None
+            by, why = self.drained.get(uuid, ("", "")) if health.state == cards.OK else ("", "")
             card = replace(
-                old, state=health.state, slug=str(unfit or health.slug), since=health.since or None,
-                foreign=self._strangers(uuid), holder=self.holders.get(uuid) or self._barred(uuid), used=gpu.get("used"),
-                util=gpu.get("util"),
+                old, state=health.state, slug=str(unfit or health.slug or why), since=health.since or None, drained_by=by,
+                foreign=self._strangers(uuid), holder="" if by else self.holders.get(uuid) or self._barred(uuid), used=gpu.get("used"),
+                util=gpu.get("util"), unexplained=None if gpu.get("partitioned") else self.unexplained(uuid) or None,
             )  # fmt: skip
             if gpu:
                 card = replace(card, index=gpu.get("index") or 0, name=str(gpu.get("name") or ""), memory=gpu.get("memory"),
@@ -314,9 +335,3 @@ class Sight:
 def _slices(gpu: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     told = gpu.get("slices")
     return [one for one in told if isinstance(one, dict) and isinstance(one.get("uuid"), str)] if isinstance(told, list) else []
-
-
-def _who(holder: leases.Holder) -> str:
-    from ongpu.queue.machine import told
-
-    return told(holder)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ongpu.hosts.leases import LEASED
 from ongpu.lazy import lazy
+from ongpu.queue.engines.local import scripts
 from ongpu.queue.job import output_of as written_to
 
 if TYPE_CHECKING:
@@ -44,9 +45,12 @@ def environ_of(run: "Run") -> dict[str, str]:
 
 
 def keep_shim(place: Path) -> str:
-    """A copy of the shim in the queue's folder: ours may be replaced by another version while we run. Its path."""
+    """A copy of the shim in the queue's folder: ours may be replaced by another version while we run. Its path.
+
+    Without what is said to readers: a shell that reads it takes a tenth of a short job's time.
+    """
     file, new = place / "shim.sh", place / "shim.new"
-    new.write_bytes(Path(SHIM).read_bytes())
+    new.write_text("".join(line for line in Path(SHIM).read_text("utf-8").splitlines(True) if not line.lstrip().startswith("#")), "utf-8")
     os.replace(new, file)
     return str(file)
 
@@ -81,7 +85,8 @@ def arguments(run: "Run", boot: str, shim: str = SHIM) -> list[str]:
     spec = run.spec
     odd = [f"{name}={value}" for name, value in spec.environ.items() if not _passes(name)]
     head = ["/usr/bin/env", *odd] if odd else []
-    return ["sh", shim, str(run.folder), boot or "-", spec.folder or "/", output_of(run), *head, *spec.command]
+    command = scripts.arguments(run.folder.parents[2], spec)  # QUEUE/jobs/JOB/ATTEMPT
+    return ["sh", shim, str(run.folder), boot or "-", spec.folder or "/", output_of(run), *head, *command]
 
 
 def passed(environ: Mapping[str, str]) -> dict[str, str]:

@@ -52,6 +52,7 @@ class State:
         self.ended: list[Active] = []  # those of which it is not yet known what they died of
         self.autopsies, self.trials, self.notices = Autopsies(), Trials(), Notices(config)
         self.tested: dict[str, Lease | None] = {}  # GPUs that are to be tested: our lease, None: not had yet
+        self.withheld: dict[str, tuple[Lease, str]] = {}  # drained GPUs of which we hold the lease, and the slug that it tells
         self.sight = Sight(self.book.cards(), config.foreign, time.time())
         self.poll = select.poll()
         self.poll.register(wake, select.POLLIN)
@@ -73,12 +74,13 @@ class State:
         self.sight.close()
         self.autopsies.close()
         self.trials.close()
-        for lease in self.tested.values():
+        for lease in (*self.tested.values(), *(lease for lease, _ in self.withheld.values())):
             if lease:
                 lease.close()
         for one in self.active.values():
             one.unwatch()
         self.notices.close()
+        keep_undelivered(self.place, self.notices.changed())
         self.book.close()
 
     def due(self, name: str, every: float, now: float) -> bool:
@@ -153,6 +155,18 @@ def bound(place: Path) -> None:
             for number in (1, 2):
                 os.dup2(file, number)
             os.close(file)
+
+
+def keep_undelivered(place: Path, found: Mapping[str, str]) -> None:
+    """Writes down, in the job's folder, why a message about it did not arrive; "": it has, by now. A full disk is no error."""
+    for job, why in found.items():
+        file = place / "jobs" / job / alive.UNDELIVERED
+        with contextlib.suppress(OSError):
+            if why:
+                os.makedirs(file.parent, mode=0o700, exist_ok=True)
+                file.write_text(why, "utf-8")
+            else:
+                os.unlink(file)
 
 
 def log(text: str) -> None:

@@ -41,13 +41,13 @@ class Telling(File):
             more += " AND job.state IN (SELECT value FROM json_each(?))"
             values.append(json.dumps(list(want.states)))
         with self._reading() as db:
-            specs = _Specs(db, self.path)
+            specs, most = _Specs(db, self.path), -1 if want.most is None else want.most
             if want.ids:
                 ids = json.dumps(self._numbers(db, want.ids))
-                sql = f"{_TOLD.format(index='')} WHERE job.id IN (SELECT value FROM json_each(?)){more} ORDER BY job.id"  # noqa: S608
-                rows = db.execute(sql, (ids, *values)).fetchall()
+                sql = f"{_TOLD.format(index='')} WHERE job.id IN (SELECT value FROM json_each(?)){more} ORDER BY job.id LIMIT ?"  # noqa: S608
+                rows = db.execute(sql, (ids, *values, most)).fetchall()
             else:
-                rows, most = [], -1 if want.most is None else want.most
+                rows = []
                 for where, index, order, limit in (
                     (RUNS, "job_runs", "job.id", -1),
                     (WAITS, "job_waits", "job.rank, job.since, job.id", most),
@@ -109,6 +109,17 @@ class Telling(File):
         where, index = (f"job.{LIVE}", "job_state") if seq <= 0 else ("job.seq > ?", "job_seq")
         rows = self._rows(f"{_ROW.format(index=index)} WHERE {where} ORDER BY job.seq, job.id", (seq,) if seq > 0 else ())
         return [Row._make((*row[:5], bool(row[5]), *row[6:22], _split(row[22]), *row[23:])) for row in rows]
+
+    def scripts(self) -> list[str]:
+        """`Spec.script` of all jobs that are remembered, each once."""
+        sql = "SELECT DISTINCT json_extract(body, '$.script') FROM spec WHERE json_extract(body, '$.script') <> ''"
+        return [script for (script,) in self._rows(sql)]
+
+    def to_tell(self, jobs: Sequence[int]) -> list[int]:
+        """Those of them that named an address for messages."""
+        sql = """SELECT job.id FROM job JOIN spec ON spec.id = job.spec WHERE job.id IN (SELECT value FROM json_each(?))
+            AND json_extract(spec.body, '$.notify') <> '' ORDER BY job.id"""
+        return [job for (job,) in self._rows(sql, (json.dumps(list(jobs)),))]
 
     def seq(self) -> int:
         """The number of the last change."""

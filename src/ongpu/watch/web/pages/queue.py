@@ -91,13 +91,16 @@ def cards(seen: Seen, lang: str) -> Html:
             who.append(tag("div", word("foreign", lang, who=strangers), class_="amber"))
         if card.holder:
             who.append(tag("div", word("leased", lang, who=card.holder), class_="amber"))
+        if card.drained_by:
+            who.append(tag("div", word("drained_by", lang, who=card.drained_by), class_="amber"))
         if not who:
             who.append(tag("span", word("nobody_on_it", lang) if card.state == "ok" else "-", class_="soft"))
         memory = "-" if card.used is None else f"{card.used / 1024:.1f}" + (f" / {card.memory / 1024:.0f} GiB" if card.memory else " GiB")
-        told = word(f"card_{card.state}", lang) if card.state in EDGES else card.state
+        state = "drained" if card.drained_by else card.state
+        told = word(f"card_{state}", lang) if state in EDGES else state
         rows.append((
             tag("b", gantt.name(card), title=card.id), tag("span", card.name, class_="soft"),
-            Html(tag("span", told, class_=f"chip {EDGES.get(card.state, 'soft')}") + _fault(card, seen.at, lang)), Html("".join(who)),
+            Html(tag("span", told, class_=f"chip {EDGES.get(state, 'soft')}") + _fault(card, seen.at, lang)), Html("".join(who)),
             Html(memory + _bar(figures.share(card.used, card.memory), "mem")), "-" if card.util is None else f"{card.util} %",
         ))  # fmt: skip
     more = tag("p", word("more_gpus", lang, count=len(seen.cards) - CARDS), class_="small soft") if len(seen.cards) > CARDS else ""

@@ -45,7 +45,8 @@ def card(one: jobs.Card) -> models.Card:
     """One GPU."""
     return models.Card(
         id=one.id, index=one.index, node=one.node, name=one.name, memory_mib=one.memory, used_mib=one.used, util=one.util, state=one.state,
-        slug=one.slug, since=one.since, foreign=list(one.foreign), holder=one.holder, jobs=list(one.jobs),
+        slug=one.slug, since=one.since, foreign=list(one.foreign), holder=one.holder, drained_by=one.drained_by,
+        jobs=list(one.jobs),
     )  # fmt: skip
 
 
@@ -95,9 +96,9 @@ def submit(request: Request, wanted: models.NewJob) -> models.Submitted:
     spec = jobs.Spec(
         command=tuple(wanted.command), name=wanted.name, gpus=wanted.gpus, memory=wanted.memory_mib, share=wanted.share, model=wanted.model,
         limit=wanted.limit, cpus=wanted.cpus, host_memory=wanted.host_memory_mib, folder=wanted.folder, environ=dict(wanted.environ),
-        project=wanted.project, priority=wanted.priority, retries=wanted.retries, checkpoint=wanted.checkpoint,
+        project=wanted.project, priority=wanted.priority, checkpoint=wanted.checkpoint,
     )  # fmt: skip
-    return models.Submitted(id=queue(request).submit([spec])[0])
+    return models.Submitted(id=queue(request).submit([spec], wanted.retries)[0])
 
 
 @router.get("/jobs/{job_id}", responses=NOT_FOUND)

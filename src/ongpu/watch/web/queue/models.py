@@ -24,6 +24,7 @@ class Card(BaseModel):
     since: float | None
     foreign: list[str] = Field(description="who computes on it and did not come through the queue")
     holder: str = Field(description="who leases it outside of the queue")
+    drained_by: str = Field(description="whose queue took it out of service, where that is another user's; `slug` says why")
     jobs: list[str]
 
 
@@ -141,7 +142,7 @@ class NewJob(BaseModel):
     environ: dict[Line, Word] = Field({}, max_length=1000, description="empty: that of a new shell")
     project: Line = ""
     priority: int = Field(0, ge=-10, le=10)
-    retries: int = Field(0, ge=0, le=100, description="at a fault of the GPU")
+    retries: int | None = Field(None, ge=0, le=100, description="at a fault of the GPU; left out: as `ongpu submit` has it")
     checkpoint: Line = Field("", description="the signal at which it saves its state and ends, as SIGUSR1")
 
 

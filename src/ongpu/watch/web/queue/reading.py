@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from ongpu.lazy import replace
 from ongpu.queue.asked import checked
+from ongpu.queue.asked import retries as unsaid
 from ongpu.queue.engines import Engine, EngineError, refuse
 from ongpu.queue.job import ENDING, RUNNING, STARTING, Card, Listing, Spec, Told, Want
 from ongpu.queue.placement import Policy
@@ -160,8 +161,8 @@ class Queue:
         self.ask(lambda engine: {"cancel": engine.cancel, "hold": engine.hold, "release": engine.release}[what](jobs))
         self._seen = None
 
-    def submit(self, specs: Sequence[Spec]) -> list[str]:
-        """Their ids. Raises EngineError."""
+    def submit(self, specs: Sequence[Spec], retries: int | None = None) -> list[str]:
+        """Their ids. retries: of all of them; None: as many as where nothing is said in the shell. Raises EngineError."""
         if not self.submits:
             raise EngineError(
                 "jobs may not be submitted here: `submit` under [web] in watch.toml allows it",
@@ -169,7 +170,8 @@ class Queue:
             )  # fmt: skip
 
         def put(engine: Engine) -> list[str]:
-            made = [checked(_at_home(spec) if engine.name in HERE else spec) for spec in specs]
+            given = [replace(one, retries=unsaid(engine.name, one.gpus) if retries is None else retries) for one in specs]
+            made = [checked(_at_home(spec) if engine.name in HERE else spec) for spec in given]
             for spec in made[:1]:
                 refuse(spec, engine)
             return engine.submit(made)

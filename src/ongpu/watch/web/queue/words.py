@@ -15,6 +15,7 @@ QUEUE = {
     "card_ok": ("in service", "可用"), "card_suspect": ("suspect", "可疑"), "card_drained": ("out of service", "停用"),
     "card_testing": ("being tested", "检测中"), "on_it": ("On it", "占用者"), "state": ("State", "状态"), "model": ("Model", "型号"),
     "foreign": ("not through the queue: {who}", "未经队列：{who}"), "leased": ("leased by {who}", "由 {who} 租用"),
+    "drained_by": ("by the queue of {who}", "由 {who} 的队列停用"),
     "nobody_on_it": ("free", "空闲"), "no_cards": ("The queue knows no GPU.", "队列没有已知的 GPU。"),
     "used_memory": ("Memory used", "已用显存"),
     # Gantt chart
