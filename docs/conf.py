@@ -46,6 +46,15 @@ def _languages(app: Any, page: str, template: str, context: dict[str, Any], doct
     context["languages"] = [(NAMES[lang], link(page, _twin(page, lang)), lang == here) for lang in NAMES]
 
 
+def _own_branch(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """The sidebar opens the branch that the page is on: all four hundred pages on each of them are most of the site, and of its build."""
+    del app, page, template, doctree
+    if "toctree" in context:
+        tree = context["toctree"]
+        context["toctree"] = lambda **options: tree(**{**options, "collapse": True})
+
+
 def setup(app: Any) -> None:
     """Called by Sphinx."""
     app.connect("html-page-context", _languages)
+    app.connect("html-page-context", _own_branch, priority=400)  # before the theme asks for the tree

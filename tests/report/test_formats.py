@@ -32,3 +32,15 @@ def test_json_is_json() -> None:
 def test_text_fits_the_terminal(lang: str, width: int) -> None:
     text = as_text.render(explain(EVIL), lang, width=width)
     assert [line for line in text.splitlines() if width_of(line) > width and "$ " not in line] == []
+
+
+def test_harmless_lines_are_told_only_where_nothing_is_wrong() -> None:
+    alarm = "nvidia: module license 'NVIDIA' taints kernel.\n"
+    alone, beside = explain(alarm), explain(alarm + "Failed to initialize NVML: Driver/library version mismatch\n")
+    assert "healthy" in as_text.render(alone, links=False)
+    assert "healthy" not in as_text.render(alone, links=True)
+    for text in (as_text.render(beside, links=False), as_markdown.render(beside), as_html.render(alone)):
+        assert "healthy" not in text
+        assert "1 harmless line is explained with --all" in text
+    assert "healthy" in as_text.render(beside, everything=True, links=False)
+    assert "另有 1 处无害的信息" in as_text.render(beside, "zh", links=False)

@@ -1,5 +1,3 @@
-
-
 """What a reader is told, over all cases: no hole where a value is missing, no English left in Chinese."""
 
 import re
@@ -15,6 +13,7 @@ from ongpu.model import UNGIVEN, Finding, Report, Text, Words
 from ongpu.report import as_html, as_markdown, as_text
 from ongpu.report.layout import width_of
 
+pytestmark = pytest.mark.slow  # all cases are explained once, which takes half a minute
 CASES = sorted((Path(__file__).parent.parent / "cases").glob("*/*.yaml"))
 # Quotes of what a program printed, names, code and addresses are not language.
 QUOTED = re.compile(
@@ -44,7 +43,6 @@ def template(finding: Finding, lang: str) -> Text:
     return (finding.rule.variants.get(finding.variant) or (finding.rule.en, finding.rule.zh))[lang == "zh"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_no_hole_in_a_title(lang: str) -> None:
     """A value that may be missing stands inside a phrase of its own: "{driver:, driver *}"."""
@@ -98,15 +96,3 @@ def test_every_case_is_printed_in_every_format(lang: str) -> None:
             assert not [line for line in long if max(map(width_of, line.split())) < 60], case
             assert as_markdown.render(report, lang, everything).startswith("# ")
             assert as_html.render(report, lang, everything).startswith("<!doctype html>")
-
-
-def test_harmless_lines_are_told_only_where_nothing_is_wrong() -> None:
-    alarm = "nvidia: module license 'NVIDIA' taints kernel.\n"
-    alone, beside = explain(alarm), explain(alarm + "Failed to initialize NVML: Driver/library version mismatch\n")
-    assert "healthy" in as_text.render(alone, links=False)
-    assert "healthy" not in as_text.render(alone, links=True)
-    for text in (as_text.render(beside, links=False), as_markdown.render(beside), as_html.render(alone)):
-        assert "healthy" not in text
-        assert "1 harmless line is explained with --all" in text
-    assert "healthy" in as_text.render(beside, everything=True, links=False)
-    assert "另有 1 处无害的信息" in as_text.render(beside, "zh", links=False)

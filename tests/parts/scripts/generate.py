@@ -1,5 +1,5 @@
 # expect: unknown
-# options: --time-limit 30
+# options: --time-limit 15
 # needs: transformers
 # ruff: noqa
 import torch
