@@ -5,6 +5,7 @@ import string
 import tomllib
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -102,7 +103,8 @@ def test_recipes_are_well_formed() -> None:
 
 
 READING = (
-    r"modprobe (?:nvidia|nvidia_uvm)\b|nvidia-modprobe\b|dmesg\b|fuser -v|lspci|nvidia-smi (?:-c 0|-q|-i \{index\} -pl)|"
+    r"modprobe (?:nvidia|nvidia_uvm)\b|nvidia-modprobe\b|dmesg\b|fuser -v|lspci|"
+    r"nvidia-smi (?:-i (?:\{index\}|<index>) -c 0|-q|-i \{index\} -pl)|"
     r"grubby --info|journalctl|dkms status|lsof"
 )
 
@@ -138,14 +140,17 @@ def test_symptoms_that_rules_ask_for_exist() -> None:
 def test_every_symptom_and_recipe_is_asked_for() -> None:
     named = set(re.findall(r"[\"']([a-z0-9-]+)[\"']", "\n".join(path.read_text("utf-8") for path in SRC.rglob("*.py"))))
     lines = {n for path in (SRC / "knowledge" / "symptoms").glob("*.toml") for n in tomllib.loads(path.read_text("utf-8"))}
+    named |= {name for sign in _table("signs", "sign").values() for name in (*sign.get("symptoms", ()), *sign.get("unless", ()))}
+    named |= {entry["unless"] for entry in _table("harmless").values() if "unless" in entry}
     told = {f"{kind}-{name}" for kind, file in (("harmless", "harmless"), ("other", "other_faults")) for name in _table(file)}
     assert not lines - named - told
     computed = {"run-podman-with-gpu", "run-apptainer-with-gpu"}  # container_no_gpu_flag names them by the program that was run
     assert not set(recipes()) - named - computed
 
 
-def _table(name: str) -> set[str]:
-    return set(tomllib.loads((SRC / "knowledge" / f"{name}.toml").read_text("utf-8")))
+def _table(name: str, part: str = "") -> dict[str, Any]:
+    whole = tomllib.loads((SRC / "knowledge" / f"{name}.toml").read_text("utf-8"))
+    return whole[part] if part else whole  # type: ignore[no-any-return]
 
 
 def test_long_files_say_why() -> None:
@@ -175,7 +180,7 @@ def test_cases_are_well_formed() -> None:
 
 def test_tables_have_a_date() -> None:
     for path in (SRC / "knowledge").glob("*.toml"):
-        if path.stem in ("harmless", "other_faults"):  # words about lines, not facts that age
+        if path.stem in ("harmless", "other_faults", "signs"):  # words about lines, not facts that age
             continue
         table = tomllib.loads(path.read_text("utf-8"))
         assert date.fromisoformat(str(table["checked"])) <= date.today(), path.name

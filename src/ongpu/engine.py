@@ -8,12 +8,13 @@ from importlib import import_module
 from types import ModuleType
 from typing import get_args
 
-from ongpu import calm, ignored, likeness
+from ongpu import calm, doubt, ignored, likeness
 from ongpu.index import indexed, names
 from ongpu.lazy import replace
 from ongpu.model import Certainty, Evidence, Fact, Finding, Outcome, Ref, Report, Rule, Severity, Source, Unknown, Unread, Verdict
 
 PRINTED = ("commands", "nvidia-smi", "symptoms")  # sources without a question of their own, which read what others ask for
+FRAMEWORKS = frozenset({"PyTorch", "paddle", "tensorflow", "onnxruntime", "cupy", "mxnet", "dgl", "faiss", "jax"})  # subjects
 MAX_REFS = 12  # lines of evidence that one finding shows
 
 
@@ -139,12 +140,13 @@ def _depth(finding: Finding) -> tuple[object, ...]:
 
 def _hides(cause: Finding, effect: Finding) -> bool:
     """Whether the one explains the other: its rule says so, it is no note, it is at least as certain (or likely), and they are not
-    about two GPUs."""
+    about two GPUs or two frameworks."""
     named = cause.rule is not None and effect.slug in cause.rule.hides
     if not named or cause.weight is Severity.NOTE or cause.certainty < min(effect.certainty, Certainty.LIKELY):
         return False
     apart = cause.subject != effect.subject and cause.subject.startswith("GPU ") and effect.subject.startswith("GPU ")
-    return not apart
+    frameworks = cause.subject != effect.subject and {cause.subject, effect.subject} <= FRAMEWORKS
+    return not (apart or frameworks)
 
 
 def _hide(findings: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
@@ -174,16 +176,20 @@ def diagnose(
     shown, hidden = _hide(findings)
     unknown = [o for o in outcomes if o.verdict is Verdict.UNKNOWN and o.asked]
     crashed = any(o.verdict is Verdict.CRASHED for o in outcomes)
-    if any(finding.weight > Severity.NOTE for finding in shown):
+    faulty = any(finding.weight > Severity.NOTE for finding in shown)
+    doubts = () if faulty else doubt.doubts(evidence, found, findings)
+    if faulty:
         verdict = Verdict.FOUND
     elif crashed:
         verdict = Verdict.CRASHED
-    elif unknown or not (shown or any(fact.working() for fact in found)):
+    elif unknown or not doubt.clear(found, shown) or any(not one.lead for one in doubts):
         verdict = Verdict.UNKNOWN
     else:
         verdict = Verdict.CLEAR
     if verdict is Verdict.UNKNOWN:  # a guess leaves it so
         shown += likeness.guess(evidence, found, shown, outcomes)
+        pasted = any(item.kind == "pasted" for item in evidence)
+        unknown += doubt.questions(doubts, found, shown, outcomes, alone=pasted and not unknown)
     return Report(
         subject=subject,
         verdict=verdict,
@@ -194,4 +200,5 @@ def diagnose(
         unread=tuple(unread),
         evidence=tuple(evidence),
         facts=tuple(found),
+        signs=doubt.lines(doubts) if verdict is Verdict.UNKNOWN else (),
     )

@@ -8,7 +8,7 @@ from ongpu.facts import intent
 from ongpu.facts.container import Container, Kubernetes
 from ongpu.facts.hardware import Gpus, Pci
 from ongpu.facts.symptoms import Symptoms
-from ongpu.lazy import replace
+from ongpu.lazy import lazy, replace
 from ongpu.model import Certainty, Evidence, Fact, Finding, Outcome, Ref, Rule, Severity, Text, Words
 
 LEAST = 0.7  # share of the likeness: 85 % of such guesses are right in cross-validation (tools/learn_likeness.py --curve)
@@ -19,6 +19,12 @@ SHOWN = 3  # lines that a guess shows
 _BY_CARD = frozenset(
     {"compute-capability-too-old", "compute-capability-too-new", "open-kernel-module-required", "open-kernel-module-unsupported-gpu"}
 )
+
+# Words that rule a cause out, however like the rest of the text is.
+_NEVER = {
+    "cudnn-benchmark-variable-shapes": lazy(r"cudnn\.benchmark\s{0,4}=\s{0,4}False"),
+    "driver-capabilities-missing": lazy(r"\w\.dll\b", re.IGNORECASE),  # Windows: no container of NVIDIA's
+}
 
 # Causes that one value decides: where it is known their rules have judged by it.
 _BY_VALUE: dict[str, tuple[type[Fact], str]] = {
@@ -70,6 +76,8 @@ def guess(
         return ()
     slug = likely[0][0]
     if (slug in _BY_CARD and any(isinstance(fact, (Gpus, Pci)) for fact in facts)) or _judged(slug, facts):
+        return ()
+    if slug in _NEVER and any(_NEVER[slug].search(item.text) for item in told):
         return ()
     rule = next((outcome.rule for outcome in outcomes if outcome.rule.slug == slug), None)
     if rule is None or rule.severity is Severity.NOTE:

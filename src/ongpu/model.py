@@ -367,7 +367,8 @@ class Unread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The whole answer. `findings` are the causes, the root first; `hidden` their mere consequences."""
+    """The whole answer. `findings` are the causes, the root first; `hidden` their mere consequences; `signs`: of an unknown, the
+    lines that say that the GPU is not used, or that something failed, and that no finding explains."""
 
     subject: str
     verdict: Verdict
@@ -378,6 +379,7 @@ class Report:
     unread: tuple[Unread, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     facts: tuple[Fact, ...] = ()
+    signs: tuple[Ref, ...] = ()
 
     def fact(self, kind: type[T]) -> T | None:
         """The fact of that type, if the evidence gave it."""

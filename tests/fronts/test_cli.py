@@ -1,7 +1,12 @@
 """The command line as a user runs it: whole processes."""
 
 import json
+import os
+import shlex
 import shutil
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -10,6 +15,7 @@ from fronts_run import ongpu
 from ongpu.fronts.answer import terminal
 from ongpu.fronts.cli import COMMANDS
 from ongpu.fronts.doctor import _reason
+from ongpu.hosts import recorded
 
 MISMATCH = "Failed to initialize NVML: Driver/library version mismatch"
 
@@ -71,6 +77,21 @@ def test_snapshot_then_doctor_and_explain_agree(tmp_path: Path) -> None:
     there = json.loads(ongpu("doctor", str(path), "--format", "json").stdout)
     assert [f["slug"] for f in here["findings"]] == [f["slug"] for f in there["findings"]]
     assert here["verdict"] == there["verdict"]
+
+
+def test_a_snapshot_goes_to_standard_output_and_replaces_no_file_unasked(tmp_path: Path) -> None:
+    path = tmp_path / "here.tar.gz"
+    with path.open("wb") as file:
+        command = [sys.executable, "-m", "ongpu", "snapshot", "-o", "-"]
+        assert subprocess.run(command, stdout=file, cwd=tmp_path, timeout=60, check=False).returncode == 0
+    assert not (tmp_path / "-").exists()
+    assert recorded.read(path)
+    path.write_text("mine")
+    done = ongpu("snapshot", "-o", str(path))
+    assert (done.returncode, path.read_text()) == (2, "mine")
+    assert "--force" in done.stderr
+    assert ongpu("snapshot", "-o", str(path), "--force").returncode == 0
+    assert recorded.read(path)
 
 
 def test_snapshot_into_a_missing_folder_is_one_line() -> None:
@@ -188,3 +209,32 @@ def test_rules_near_a_short_word_and_near_nothing() -> None:
 
 def test_the_help_of_completion_is_80_columns_wide() -> None:
     assert max(map(len, ongpu("completion", "--help", COLUMNS="80").stdout.splitlines())) <= 80
+
+
+def completed(line: str) -> list[str]:
+    """What a shell is offered after these words, by argcomplete's protocol."""
+    environ = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_SHELL": "bash", "_ARGCOMPLETE_IFS": "\n", "COMP_TYPE": "9"}
+    program = f"exec {shlex.quote(sys.executable)} -m ongpu 8>&1 9>/dev/null"
+    environ |= {"COMP_LINE": line, "COMP_POINT": str(len(line)), **os.environ}
+    done = subprocess.run(["bash", "-c", program], env=environ, capture_output=True, text=True, timeout=60, check=False)
+    return done.stdout.split()
+
+
+def test_a_shell_completes_rules_and_frameworks() -> None:
+    assert "driver-module-not-loaded" in completed("ongpu rules driver-mod")
+    assert completed("ongpu fix ecc-unc") == ["ecc-uncorrectable"]
+    assert completed("ongpu pick onn") == ["onnxruntime"]
+    assert "explain" in completed("ongpu exp")
+
+
+def test_completion_needs_no_extra() -> None:
+    core = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
+    assert any(one.startswith("argcomplete") for one in core)
+
+
+@pytest.mark.parametrize("command", ["doctor", "fix", "snapshot", "pick torch"])
+def test_what_is_no_interpreter_is_refused(command: str, tmp_path: Path) -> None:
+    for asked in ("/bin/ls", str(tmp_path), str(tmp_path / "none")):
+        done = ongpu(*command.split(), "--python", asked)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stdout + done.stderr
+        assert asked in done.stderr

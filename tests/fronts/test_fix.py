@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,10 @@ import pytest
 from fronts_run import ongpu
 from parts.machines import Box, build_nvml
 from parts.torches import build_torch
+
+from ongpu.fronts import fix
+from ongpu.model import Command, Risk
+from ongpu.report.recipes import table
 
 RUN = Path(__file__).parent / "fix_run.py"
 # Installs what is asked for from a folder of unpacked wheels, as pip does: metadata and files, the former version removed.
@@ -21,8 +26,14 @@ house, mode = (site / "pip" / name for name in ("house", "mode"))
 print("pip", *sys.argv[1:])
 if mode.read_text() == "fails":
     sys.exit("ERROR: No matching distribution found")
-if mode.read_text() == "works":
-    for name in [a.partition("==")[0] for a in sys.argv[1:] if (house / a.partition("==")[0]).is_dir()]:
+if mode.read_text() == "works" and sys.argv[1] == "uninstall":
+    for name in sys.argv[3:]:
+        for old in site.glob(name.replace("-", "_") + "-*.dist-info"):
+            shutil.rmtree(old)
+elif mode.read_text() == "works":
+    for name in [a.partition("==")[0].replace("-", "_") for a in sys.argv[1:]]:
+        if not (house / name).is_dir():
+            continue
         for old in [*site.glob(name + "-*.dist-info"), site / name]:
             shutil.rmtree(old, ignore_errors=True)
         shutil.copytree(house / name, site, dirs_exist_ok=True)
@@ -170,3 +181,65 @@ def test_in_chinese(place: Place) -> None:
     done = place.fix("--yes", "--lang", "zh")
     assert "cpu-only-build：已消失" in done.stdout
     assert done.returncode == 0
+
+
+def test_two_packages_of_one_framework(place: Place) -> None:
+    subprocess.run([str(place.python), "-m", "pip", "install", "torch"], check=True, capture_output=True)
+    for name in ("onnxruntime-1.18.0", "onnxruntime_gpu-1.18.0"):
+        (place.site / f"{name}.dist-info").mkdir()
+    (place.site / "pip/house/onnxruntime_gpu/onnxruntime_gpu-1.18.0.dist-info").mkdir(parents=True)
+    done = place.fix("--yes")
+    assert "duplicate-framework-packages: gone" in done.stdout, done.stdout + done.stderr
+    assert "undo: " in done.stdout
+    assert "pip install onnxruntime-gpu==1.18.0 onnxruntime==1.18.0" in done.stdout
+    assert not list(place.site.glob("onnxruntime-*"))
+    assert list(place.site.glob("onnxruntime_gpu-1.18.0*"))
+
+
+def test_what_pip_cannot_bring_back_is_not_removed(place: Place) -> None:
+    subprocess.run([str(place.python), "-m", "pip", "install", "torch"], check=True, capture_output=True)
+    for name in ("onnxruntime-1.18.0", "onnxruntime_gpu-1.18.0"):
+        (place.site / f"{name}.dist-info").mkdir()
+    (place.site / "onnxruntime_gpu-1.18.0.dist-info/direct_url.json").write_text("{}")  # built here
+    done = place.fix("--yes")
+    assert "uninstall -y onnxruntime-gpu onnxruntime   [destructive]" in done.stdout
+    assert list(place.site.glob("onnxruntime-*")), done.stdout
+
+
+@pytest.mark.parametrize(
+    ("run", "is_run"),
+    [
+        ("pip install 'nvidia-cudnn-cu12<9'", True),
+        ("python -m pip install torch==2.3.1", True),
+        ("sudo nvidia-smi -i 0 -c 0", True),
+        ("sudo nvidia-smi -i <index> -c 0", False),
+        ("sudo nvidia-smi -i <序号> -c 0", False),
+        ("unset CUDA_VISIBLE_DEVICES", False),
+        ("export CUDA_HOME=/usr/local/cuda", False),
+        ("$env:CUDA_HOME = $env:CUDA_PATH", False),
+        ("Remove-Item Env:CUDA_VISIBLE_DEVICES", False),
+        ("setx CUDA_DEVICE_ORDER PCI_BUS_ID", False),
+        ("uv venv --python 3.12 && . .venv/bin/activate", False),
+        ("nvidia-smi", False),
+    ],
+)
+def test_what_a_child_process_can_do(run: str, is_run: bool) -> None:
+    assert fix._runnable(Command(run, Risk.SAFE)) is is_run
+    assert bool(fix._why_not(Command(run, Risk.SAFE))) is not is_run
+
+
+def test_every_recipe_that_sets_a_variable_is_left_to_the_reader() -> None:
+    runs = [step["run"] for recipe in table().values() for step in recipe.get("command", ())]
+    sets = [run for run in runs if re.match(r"(export|unset|set) |\$env:", run)]
+    assert sets
+    assert not [run for run in sets if fix._runnable(Command(run, Risk.SAFE))]
+
+
+def test_a_variable_is_not_unset_for_the_reader(place: Place) -> None:
+    subprocess.run([str(place.python), "-m", "pip", "install", "torch"], check=True, capture_output=True)
+    place.environ = json.dumps({**json.loads(place.environ), "CUDA_VISIBLE_DEVICES": ""})
+    done = place.fix("--yes")
+    assert "$ unset CUDA_VISIBLE_DEVICES   [safe, in your own shell]" in done.stdout
+    assert "still there" not in done.stdout
+    assert "Nothing of this is run for you" in done.stdout
+    assert done.returncode == 1

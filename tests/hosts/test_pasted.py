@@ -3,7 +3,9 @@ import gzip
 import io
 import lzma
 import os
+import socket
 import tarfile
+import threading
 import zipfile
 import zlib
 from pathlib import Path
@@ -198,3 +200,36 @@ def test_any_text_is_diagnosed_without_a_crash(parts: list[str]) -> None:
     report = diagnose(pasted.read_text("".join(parts), "x"), "x")
     assert not [outcome.because for outcome in report.outcomes if outcome.verdict.value == "crashed"]
     assert not [u for u in report.unread if "Error: " in u.because]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes")
+def test_a_pipe_is_read_until_its_writer_goes_and_none_is_waited_for_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    monkeypatch.setattr(pasted, "NOBODY", 0.0)
+    with pytest.raises(Unreadable, match="nobody writes"):
+        read_file(path)
+    writer = os.open(path, os.O_RDWR)
+    try:
+        monkeypatch.setattr(pasted, "SILENT", 0.0)
+        with pytest.raises(Unreadable, match="nothing was written"):
+            read_file(path)
+    finally:
+        os.close(writer)
+    monkeypatch.undo()
+    thread = threading.Thread(target=lambda: path.write_text(XID))
+    thread.start()
+    assert [item.text for item in read_file(path)] == [XID.rstrip()]
+    thread.join()
+
+
+def test_devices_and_sockets_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # the path of a socket may have a hundred characters
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("here")
+        with pytest.raises(Unreadable, match="a socket"):
+            read_file(Path("here"))
+    for device in ("/dev/zero", "/dev/random", "/dev/ttyS0"):
+        if os.path.exists(device):
+            with pytest.raises(Unreadable, match="a device"):
+                read_file(Path(device))

@@ -55,7 +55,7 @@ def test_the_same_name_gets_the_same_mask() -> None:
 
 def test_own_names_go_wherever_they_stand() -> None:
     redactor = for_this_machine("mueller", "node17.example.org")
-    assert redactor.text("node17 kernel: mueller started node17x") == "host1 kernel: user1 started node17x"
+    assert redactor.text("node17 kernel: mueller started node17x, not node170") == "host1 kernel: user1 started host1x, not node170"
 
 
 @settings(derandomize=True, max_examples=60, deadline=None)

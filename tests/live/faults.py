@@ -56,7 +56,7 @@ def card_absent(box: Box) -> None:
     box.absent, box.driver, box.packages = tuple(range(box.cards)), None, {}
 
 
-@fault("gpu-not-on-bus", "no-nvidia-gpu")
+@fault("gpu-not-on-bus")
 def card_gone_with_driver_installed(box: Box) -> None:
     unload(box)
     box.absent = tuple(range(box.cards))
@@ -202,7 +202,7 @@ def torch_too_old_for_the_card(box: Box) -> None:
     box.nvml.append("cuda = 12080")
 
 
-@fault("compute-capability-too-old", "driver-too-old-for-cuda")
+@fault("compute-capability-too-old", "driver-too-old-for-cuda", repair=("cu118",))
 def no_build_for_kepler(box: Box) -> None:
     box.name, box.devid, box.capability = "Tesla K80", "102d", 37
     box.driver = box.module = "470.256.02"

@@ -1,6 +1,7 @@
 """The chain says "ok" only of what works."""
 
 import pytest
+from asking import explain
 
 from ongpu.engine import all_rules
 from ongpu.facts.driver import Driver
@@ -45,3 +46,10 @@ def test_what_ongpu_saw_itself_is_told_in_both_languages() -> None:
     assert words.observed(quote, "en") == quote
     assert words.observed(quote, "zh") == "6 个设备，其中没有显卡"
     assert words.observed("NVRM: x", "zh") == "NVRM: x"
+
+
+def test_the_variable_that_hides_the_cards_is_shown_where_it_is_empty() -> None:
+    report = explain("$ env\nHOME=/home/ada\nCUDA_VISIBLE_DEVICES=\nLD_LIBRARY_PATH=/opt/lib\n")
+    for lang, nothing in (("en", "(empty)"), ("zh", "（空）")):
+        shown = next(one for one in chain(report, lang) if one.layer is Layer.ENVIRONMENT)
+        assert shown.words.startswith(f"CUDA_VISIBLE_DEVICES={nothing}")

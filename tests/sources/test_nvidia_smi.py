@@ -1,10 +1,12 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ongpu.facts.driver import Driver
-from ongpu.facts.hardware import Gpus
+from ongpu.facts.hardware import Gpu, Gpus
 from ongpu.facts.system import Processes
+from ongpu.lazy import replace
 from ongpu.model import Evidence, Fact
 from ongpu.sources import nvidia_smi
 
@@ -141,3 +143,22 @@ def test_no_text_makes_it_crash(text: str) -> None:
     evidence = Evidence("pasted", text, "test", "nvidia-smi --query-gpu=index,name --format=csv")
     nvidia_smi.looks_like(evidence)
     list(nvidia_smi.read(evidence))
+
+
+def test_cards_of_a_virtual_machine_each_in_a_domain_of_its_own() -> None:
+    row = "|   {}  Tesla P40           Off  | {}:00:00.0 Off |                    0 |\n| N/A   43C    P0    61W / 250W |  11151MiB / 22919MiB |     99%      Default |\n"
+    text = row.format(0, "00000275") + row.format(1, "00004846")
+    gpus = next(f for f in nvidia_smi.read(Evidence("pasted", text, "p")) if isinstance(f, Gpus))
+    assert [gpu.index for gpu in gpus.gpus] == [0, 1]
+    same = Gpus(gpus=(replace(gpus.gpus[0], bus="01:00.0"),)).join(Gpus(gpus=(replace(gpus.gpus[0], bus="00000000:01:00.0"),)))
+    assert len(same.gpus) == 1
+
+
+def test_one_card_asked_again_and_again() -> None:
+    rows = "utilization.gpu [%]\n0 %\n0 %\n97 %\n"
+
+    def gpus(command: str) -> tuple[Gpu, ...]:
+        return next(f for f in nvidia_smi.read(Evidence("pasted", rows, "p", command=command)) if isinstance(f, Gpus)).gpus
+
+    assert [gpu.utilization for gpu in gpus("nvidia-smi --query-gpu=utilization.gpu --format=csv -l 1")] == [0]
+    assert len(gpus("nvidia-smi --query-gpu=utilization.gpu --format=csv")) == 3

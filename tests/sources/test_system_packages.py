@@ -70,3 +70,12 @@ def test_two_libraries() -> None:
 )
 def test_no_text_makes_it_crash(text: str, command: str | None) -> None:
     list(read(Evidence("pasted", text, "x", command)))
+
+
+def test_a_package_that_apt_brought_by_itself_was_not_upgraded() -> None:
+    log = "Start-Date: 2026-11-01  10:00:00\n"
+    log += "Install: nvidia-smi:amd64 (535.183.01-1, automatic), libcuda1:amd64 (535.183.01-1)\n"
+    assert not any(fact.upgrades for fact in facts(log).values() if isinstance(fact, SystemPackages))
+    log = "Upgrade: libcuda1:amd64 (535.161.08-1, 535.183.01-1, automatic)\n"
+    (found,) = [fact.upgrades for fact in facts(log).values() if isinstance(fact, SystemPackages)]
+    assert found == ("libcuda1 535.161.08-1 -> 535.183.01-1",)

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  printed lines stand in one piece
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -102,3 +103,14 @@ def test_a_line_alone_and_prose() -> None:
 def test_no_text_makes_it_crash(text: str) -> None:
     traceback.looks_like(Evidence("pasted", text, "p")) if hasattr(traceback, "looks_like") else None
     read(text)
+
+
+def test_frames_of_colab_copied_as_links() -> None:
+    text = "[/usr/local/lib/python3.10/dist-packages/x/trainer.py](https://localhost:8080/#) in pad(a, b)\n     86 \n---> 88     result = a.new_full(shape, b)\n\nOutOfMemoryError: CUDA out of memory."
+    fact = next(f for f in traceback.read(Evidence("pasted", text, "p")) if isinstance(f, Traceback))
+    assert [(frame.function, frame.line) for frame in fact.frames] == [("pad", 88)]
+
+
+def test_frames_without_their_error_are_looked_at() -> None:
+    assert traceback.looks_like(Evidence("pasted", ".../torch/cuda/memory.py in empty_cache()\n--> 114         torch._C._cuda_emptyCache()", "p"))
+    assert not traceback.looks_like(Evidence("pasted", "a -> b", "p"))

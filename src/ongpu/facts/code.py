@@ -1,7 +1,7 @@
 """What is known about the failing program: its traceback, its memory error, its log."""
 
 
-from ongpu.lazy import dataclass
+from ongpu.lazy import dataclass, lazy
 from ongpu.model import Fact, Ref
 
 
@@ -20,6 +20,12 @@ class Frame:
         """Whether it lies in an installed package or the standard library, not in the user's own code."""
         path = self.file.replace("\\\\", "/").replace("\\", "/")
         return any(p in path for p in ("site-packages/", "dist-packages/", "/lib/python", ".../", "<frozen", "/torch/"))
+
+    @property
+    def framework(self) -> bool:
+        """Whether it lies in PyTorch itself or in the standard library."""
+        path = self.file.replace("\\", "/")
+        return "/torch/" in path or "<frozen" in path or ("/lib/python" in path and "-packages/" not in path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +50,15 @@ class Raised:
         return None
 
     def cite(self) -> tuple[Ref, ...]:
-        """The line that says it, and the innermost lines of the user's own code."""
-        return (self.ref, *(frame.ref for frame in reversed(self.own()[-2:])))
+        """The line that says it, and the innermost lines of the user's own code: where there is none, of the package that called torch."""
+        near = self.own()[-2:] or tuple(frame for frame in self.frames if not frame.framework)[-1:]
+        return (self.ref, *(frame.ref for frame in reversed(near)))
+
+
+_TORCH = lazy(
+    r"each tensor to be equal size|size of tensor a|mat1 and mat2|\btorch\.|expected scalar type|CUDA out of memory\. Tried"
+    r"|all tensors to be on the same|Sizes of tensors must"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +69,13 @@ class Traceback(Fact):
     error: str | None = None
     message: str | None = None
     raised: tuple[Raised, ...] = ()  # every exception in the text, in order; the fields above are one of them
+
+    @property
+    def in_torch(self) -> bool:
+        """Whether PyTorch raised what ended the run: TensorFlow, where it is there at all, only came along (for its logs, its files)."""
+        last = next((raised for raised in reversed(self.raised) if raised.error), None)
+        kinds = ("RuntimeError", "IndexError", "ValueError", "OutOfMemoryError")
+        return last is not None and last.error.endswith(kinds) and bool(_TORCH.search(last.message) or last.through("/torch/"))
 
     def said(self, *words: str) -> Raised | None:
         """The first exception whose words hold one of these (lower case), one with frames preferred."""

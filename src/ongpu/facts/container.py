@@ -117,4 +117,5 @@ class Slurm(Fact):
     asked_lines: tuple[Ref, ...] = ()  # the directives or the command that asked for resources
     interactive: bool | None = None  # srun --pty, salloc, qlogin
     launcher: str | None = None  # "srun", "sbatch" of the line
+    step_sees_more: tuple[int, int] | None = None  # (GPUs asked for, GPUs that the step lists)
     step_blind: bool | None = None  # what srun started answered that there is no GPU

@@ -16,6 +16,7 @@ class Package:
     channel: str = ""
     location: str = ""
     ref: Ref | None = None
+    direct: bool = False  # installed from a file or an address, not from an index (PEP 610)
     prose: bool | None = None  # told in a sentence or banner, not in a list of what is installed
 
     @property

@@ -128,10 +128,12 @@ class Gpus(Fact):
         )
 
 
-def _bus(bus: str) -> str:
-    """"00000000:01:00.0", "0000:01:00.0" and "01:00.0" are one place."""
-    parts = bus.lower().split(":")
-    return ":".join(parts[-2:])
+def _one_place(a: str, b: str) -> bool:
+    """Whether two bus ids are one place: "00000000:01:00.0", "0000:01:00.0" and "01:00.0" are. Virtual machines (Azure) give each card a
+    domain of its own, and the same bus: "00000275:00:00.0" and "00004846:00:00.0" are two."""
+    one, two = a.lower().split(":"), b.lower().split(":")
+    told = len(one) > 2 and len(two) > 2
+    return one[-2:] == two[-2:] and not (told and one[-3].lstrip("0") != two[-3].lstrip("0"))
 
 
 def _alone(mine: tuple[Gpu, ...], theirs: tuple[Gpu, ...]) -> bool:
@@ -144,7 +146,7 @@ def _same(a: Gpu, b: Gpu) -> bool:
     if a.uuid and b.uuid:
         return a.uuid == b.uuid
     if a.bus and b.bus:
-        return _bus(a.bus) == _bus(b.bus)
+        return _one_place(a.bus, b.bus)
     return a.index is not None and a.index == b.index
 
 

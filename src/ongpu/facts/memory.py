@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from ongpu.facts.code import Oom, OutOfMemory, Traceback, TrainingLog
+from ongpu.facts.code import Frame, Oom, OutOfMemory, Traceback, TrainingLog
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.system import Process, Processes
 from ongpu.lazy import lazy
@@ -30,13 +30,15 @@ _EVAL = (
 )
 _GRAD_FREE = ("no_grad", "inference_mode", "grad_mode.py", "_contextlib.py", "decorate_context", "decorate_no_grad")
 _GATHER = (
-    "nested_concat", "evaluation_loop", "all_preds", "all_outputs", "preds.append", "outputs.append", "pad_across_processes",
+    "nested_concat", "torch_pad_and_concatenate", "evaluation_loop", "all_preds", "all_outputs", "preds.append", "outputs.append", "pad_across_processes",
     "logits if preds_host", "preds if preds is None", "logits if preds is None", "prediction_loop", "torch.cat((preds", "torch.cat([preds",
     "logits.append", "features.append", "feats.append", "embeddings.append", "results.append", "torch.cat(all_", "torch.cat(outputs",
     "torch.cat(preds", "torch.cat(feat", "torch.cat(embed", "torch.cat(logits", "torch.stack(outputs", "torch.cat(self.all_",
 )
 _PARALLEL = ("parallel/scatter_gather.py", "data_parallel.py", "comm.py", "nn.DataParallel", "parallel/replicate.py")
 _RESTORE = ("_cuda_deserialize", "restore_location", "default_restore_location", "torch.load(", "serialization.py")
+# Calls that allocate nothing: where they run out of memory, not even a context found room on the card.
+_CONTEXT = ("in empty_cache", "cuda.empty_cache()", " empty_cache ", "_lazy_init", "_cuda_init", "cuda.set_device(", " synchronize ", "_cuda_synchronize", "cuda.init()")
 _LARGE_MODEL = lazy(
     r"\b(?:7|8|12|13|14|20|22|30|32|33|34|40|65|70|72|110|120|123|180|235|405|671)b\b",
     re.IGNORECASE,
@@ -46,6 +48,13 @@ _BATCH_ONE = lazy(r"batch[ _-]?size\W{0,3}(?:of |is |to |=)?\s?1\b|batch of 1\b|
 
 def _through(traceback: Traceback | None, words: Sequence[str]) -> bool:
     return traceback is not None and any(r.through(*words) for r in traceback.raised)
+
+
+def without_room(error: Oom, traceback: Traceback | None) -> Frame | None:
+    """The frame that could not even make a CUDA context: an error without figures, in a call that allocates nothing."""
+    if error.wanted is not None or error.total is not None or error.kind or traceback is None or "tried to allocate" in error.text.lower():
+        return None
+    return next((frame for raised in traceback.raised if (frame := raised.through(*_CONTEXT))), None)
 
 
 def growth(log: TrainingLog | None) -> tuple[float, float] | None:
@@ -90,8 +99,10 @@ def suspect(
     if _through(traceback, _RESTORE) and not (held and total and held > total / 2):
         return "checkpoint-map-location" if _restoring(traceback) else "oom-model-too-large", likely, error
     much = held is not None and total is not None and held > max(CONTEXT, 0.15 * total)
-    if much and held and total and (error.others or mine is None or held > 0.4 * total or held > mine):
+    if much and held and total and (error.others or mine is None or held > 0.3 * total or held > mine):
         return "oom-other-process", certain if error.others or held > 0.5 * total else likely, error
+    if without_room(error, traceback):
+        return "oom-other-process", likely, error
     if error.kind == "kv-cache":
         return "oom-model-too-large", likely, error
     course = growth(log)
@@ -120,6 +131,12 @@ def _by_figures(error: Oom, traceback: Traceback | None) -> tuple[str, Certainty
     fits = idle is not None and best is not None and wanted is not None and wanted <= best and idle >= max(wanted, 0.5)
     if fits and idle and error.total and idle > 0.05 * error.total:
         return "oom-fragmentation", likely
+    # even what the card has free would be enough, yet no piece of it; what is idle lies in blocks that were cut
+    if idle and wanted and error.total and error.free and wanted <= error.free and idle > 0.2 * error.total:
+        return "oom-fragmentation", likely
+    # what is free and idle together would do, and more lies idle than is used
+    if idle and best and wanted and error.total and wanted <= best and idle > 0.2 * error.total and idle > (error.allocated or idle):
+        return "oom-fragmentation", likely
     evaluates = _through(traceback, _EVAL) and not _through(traceback, (*_GRAD_FREE, *_BACKWARD))
     if evaluates and error.framework in (None, "torch"):
         full = bool(error.allocated and error.total and error.allocated > 0.5 * error.total)
@@ -142,7 +159,7 @@ def first_gpu_crowd(processes: Processes | None) -> tuple[tuple[Process, ...], b
     Also None unless at least one PID sits on GPU 0 beside its own card."""
     if processes is None:
         return None
-    compute = [p for p in processes.processes if p.kind != "G" and p.pid is not None and p.gpu is not None]
+    compute = [p for p in processes.processes if p.kind != "G" and p.pid is not None and p.gpu is not None and p.memory != 0]
     lowest = min((p.gpu for p in compute if p.gpu is not None), default=None)
     elsewhere = {p.pid for p in compute if p.gpu != lowest}
     guests = tuple(p for p in compute if p.gpu == lowest and p.pid in elsewhere and (p.memory is None or p.memory > 100))

@@ -63,8 +63,9 @@ class Mismatches(Fact):
 def _in_optimizer(raised: Raised) -> bool:
     """Whether it happened in an optimizer's step, and not in a closure that the step called (Lightning, LBFGS)."""
     frame = raised.through(*_OPTIMIZER)
-    if frame is None:
-        return False
+    if frame is None:  # an optimizer of another package: its own step is where it stopped
+        last = raised.frames[-1] if raised.frames else None
+        return last is not None and last.library and "optim" in last.file.lower() and last.function.startswith(("step", "_step"))
     inner = raised.frames[len(raised.frames) - raised.frames[::-1].index(frame) :]
     return not any(not later.library or "closure" in later.function for later in inner)
 

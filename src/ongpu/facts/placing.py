@@ -140,7 +140,37 @@ def thrown_away(script: Script) -> Iterator[Event]:
 
 def _surely(script: Script, call: Event, base: Unknown, node: ast.expr) -> bool:
     """Whether a value that nobody knows must be a tensor."""
-    return base.hint.strip("[]") in ENCODED or _entry(call, node) or _encoded(script, base)
+    return base.hint.strip("[]") in ENCODED or _entry(call, node) or _encoded(script, base) or _piece(call, node)
+
+
+OF_TENSORS = ("to", "cuda", "size", "shape", "float", "long", "view", "numel", "dim")
+
+
+def _piece(call: Event, node: ast.expr) -> bool:
+    """Whether it is a part of a batch that a training loop takes apart (for i, (x, y) in enumerate(loader)), and is given on as it is:
+    an encoding or a graph, which move in place, would be unpacked or asked for what it holds."""
+    around, loop = call.loop, call.loop.node if call.loop is not None else None
+    if around is None or not isinstance(loop, ast.For) or not (around.trains or around.evaluates or _steps(loop)):
+        return False
+    parts = [n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)]
+    counted = isinstance(loop.iter, ast.Call) and ast.unparse(loop.iter.func) == "enumerate"
+    if not isinstance(node, ast.Name) or len(parts) < 2 + counted or node.id not in parts:
+        return False
+    given = False
+    for inner in ast.walk(loop):
+        held = isinstance(inner, ast.Subscript) and isinstance(inner.slice, ast.Constant) and isinstance(inner.slice.value, str)
+        asked = isinstance(inner, ast.Attribute) and inner.attr not in OF_TENSORS
+        spread = isinstance(inner, ast.keyword) and inner.arg is None
+        if (held or asked or spread) and isinstance(inner.value, ast.Name) and inner.value.id == node.id:  # type: ignore[attr-defined]
+            return False
+        given = given or (isinstance(inner, ast.Call) and any(isinstance(a, ast.Name) and a.id == node.id for a in inner.args))
+    return given
+
+
+def _steps(loop: ast.For) -> bool:
+    """Whether it calls backward() and step(), on whatever."""
+    called = {n.func.attr for n in ast.walk(loop) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)}
+    return {"backward", "step"} <= called
 
 
 def _entry(call: Event, node: ast.expr) -> bool:

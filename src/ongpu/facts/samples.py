@@ -22,6 +22,8 @@ def costly(script: Script, loader: Loader) -> Event | str | None:
     data = loader.dataset
     if not isinstance(data, Dataset):
         return None
+    if isinstance(data.cls, str) and data.cls.startswith("datasets."):  # Hugging Face's, which transforms what it gives when it is asked
+        return next((e for e in script.calls(".set_transform", ".with_transform") if e.receiver is data), None)
     if isinstance(data.cls, str):
         name = data.cls.rpartition(".")[2]
         return name if data.cls.startswith(FOLDERS) and name not in SMALL else None

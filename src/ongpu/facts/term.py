@@ -20,6 +20,7 @@ class Meaning:
     action_zh: str
     note: str
     note_zh: str
+    name_zh: str
     ref: Ref
 
 

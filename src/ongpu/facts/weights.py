@@ -40,7 +40,15 @@ def size(made: Event) -> int:
         wide = made.arg(2, "dim_feedforward")
         dim = _number(made.arg(0, "d_model"))
         return (4 if "Encoder" in name else 8) * dim * dim + 2 * dim * (_number(wide) if wide else 2048)
+    if name.removesuffix("Cell") in _GATES:
+        given, hidden = _number(made.arg(0, "input_size")), _number(made.arg(1, "hidden_size"))
+        layers = made.arg(2, "num_layers")
+        more = 2 * hidden * hidden * (max(1, _number(layers)) - 1) if layers and not name.endswith("Cell") else 0
+        return int(_GATES[name.removesuffix("Cell")] * (hidden * (given + hidden) + more)) if given else 0
     return 0
+
+
+_GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}  # matrices of each kind in a recurrent layer
 
 
 def arrays(script: Script) -> int | None:

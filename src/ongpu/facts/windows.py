@@ -49,7 +49,7 @@ def windows(script: Script) -> Iterator[Window]:
         if guard is None or not mine:
             continue
         every, full = _length(guard)
-        yield Window(loop, step, mine, every, full or counter(guard, loop) != "", steps, guard.test)
+        yield Window(loop, step, mine, every, full or counter(guard, loop) != "" or since(guard, loop) != "", steps, guard.test)
 
 
 def nested(script: Script) -> Iterator[Window]:
@@ -112,6 +112,21 @@ def counter(guard: Guard, loop: Loop) -> str:
     name, inside = ast.unparse(test.left), list(ast.walk(loop.node))
     raised = [n for n in inside if isinstance(n, ast.AugAssign) and isinstance(n.op, ast.Add) and _is(n.value, 1)]
     return name if any(ast.unparse(n.target) == name for n in raised) and any(_sets(n, name) for n in inside) else ""
+
+
+def since(guard: Guard, loop: Loop) -> str:
+    """The name that holds the batch of the last step, where the condition asks how many have passed since ("i - last >= n"), and
+    nothing else."""
+    test = guard.test
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], ast.Eq | ast.GtE) or guard.negated:
+        return ""
+    apart = test.left
+    if not isinstance(apart, ast.BinOp) or not isinstance(apart.op, ast.Sub):
+        return ""
+    counted, last = ast.unparse(apart.left), ast.unparse(apart.right)
+    sets = [n for n in ast.walk(loop.node) if isinstance(n, ast.Assign) and ast.unparse(n.value) == counted]
+    kept = any(ast.unparse(target) == last for n in sets for target in n.targets)
+    return last if kept and counted in loop.targets else ""
 
 
 def begun(name: str, node: ast.AST, loop: Loop) -> bool:

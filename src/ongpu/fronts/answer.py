@@ -59,6 +59,18 @@ def add_python(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--python", metavar="PATH", help=text)
 
 
+def add_slug(parser: argparse.ArgumentParser, english: str, chinese: str) -> None:
+    """SLUG, of the commands that speak of one fault; a shell can complete it."""
+    slug = parser.add_argument("slug", nargs="?", metavar="SLUG", help=say(english, chinese))
+    slug.completer = lambda prefix, **more: _slugs(prefix)  # type: ignore[attr-defined]  # argcomplete's own way
+
+
+def _slugs(prefix: str) -> list[str]:
+    from ongpu.engine import all_rules
+
+    return [rule.slug for rule in all_rules() if rule.slug.startswith(prefix)]
+
+
 def say(english: str, chinese: str) -> str:
     """A line of help in the reader's language: --lang on the command line, else the locale's."""
     asked = next((b for a, b in zip(sys.argv, sys.argv[1:], strict=False) if a == "--lang"), None)

@@ -1,6 +1,7 @@
-"""`ongpu completion`: the line that turns completion on in a shell, by argcomplete."""
+"""`ongpu completion`: the script that turns completion on in a shell, by argcomplete."""
 
 import argparse
+import sys
 
 from ongpu.fronts.answer import add_language, complain, say
 
@@ -27,7 +28,8 @@ def run(options: argparse.Namespace) -> int:
     try:
         import argcomplete
     except ModuleNotFoundError:
-        return complain("completion needs an extra: pip install 'ongpu[completion]'", "补全需要额外组件：pip install 'ongpu[completion]'")
+        command = f"{sys.executable} -m pip install argcomplete"
+        return complain(f"completion needs argcomplete: {command}", f"补全需要 argcomplete：{command}")
     print(argcomplete.shellcode(["ongpu"], shell=options.shell))
     return 0
 

@@ -1,14 +1,12 @@
 """`ongpu` and `ongpu doctor`: why the GPU of this machine (or of a snapshot) is not used."""
 
 import argparse
-import os
 import re
 from pathlib import Path
 
 from ongpu.engine import diagnose
 from ongpu.fronts.answer import add_options, add_python, complain, say, show
-from ongpu.fronts.examined import examine
-from ongpu.hosts.interpreter import choose
+from ongpu.fronts.examined import examine, no_python
 
 # the sentences of hosts/recorded.py, in Chinese
 _CHINESE = (
@@ -46,8 +44,8 @@ def _reason(error: Exception) -> tuple[str, str]:
 
 def run(options: argparse.Namespace) -> int:
     """Examine, judge, tell."""
-    if options.python and choose(os.environ, options.python) is None:
-        return complain(f"--python {options.python}: no Python interpreter there", f"--python {options.python}：找不到 Python 解释器")
+    if wrong := no_python(options.python):
+        return complain(*wrong)
     if not options.snapshot:
         return show(examine(options.root, options.python), options, links=True)
     from ongpu.hosts import recorded  # archives are not needed for this machine

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import re
 import sys
 from collections.abc import Sequence
@@ -65,10 +64,11 @@ def run(options: argparse.Namespace) -> int:
     if troubles and not any(item.text for item in evidence):
         return 2
     if options.python:
+        from ongpu.fronts.examined import no_python
         from ongpu.hosts import interpreter, live
 
-        if interpreter.choose(os.environ, options.python) is None:
-            return complain(f"--python {options.python}: no Python interpreter there", f"--python {options.python}：找不到 Python 解释器")
+        if wrong := no_python(options.python):
+            return complain(*wrong)
         environment = [source for source in all_sources() if source.kind == "python-environment"]
         evidence += live.gather(interpreter.machine("/", options.python), environment)
     report = diagnose(evidence, " ".join(options.what) or "stdin")

@@ -2,11 +2,12 @@
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 
-from ongpu.fronts.answer import EXIT, add_options, add_python, columns, complain, language, say, show
-from ongpu.fronts.examined import examine
+from ongpu.fronts.answer import EXIT, add_options, add_python, add_slug, columns, complain, language, say, show
+from ongpu.fronts.examined import examine, no_python
 from ongpu.lazy import dataclass, replace
 from ongpu.model import Command, Finding, Report, Risk, Severity, Verdict
 from ongpu.report import words
@@ -18,6 +19,12 @@ LOOKS = (
     "sudo fuser -v", "fuser -v", "journalctl", "systemctl status", "python -c", "docker info", "docker context ls", "kubectl get",
     "kubectl describe", "nvcc --version", "grep", "find ", "ubuntu-drivers list", "apt list", "which", "echo", "ongpu",
 )  # fmt: skip
+# What changes the shell that it is typed into: in one of our own it would change nothing that the doctor sees.
+IN_SHELL = (
+    "export ", "unset ", "set ", "setx ", "$env:", "Remove-Item Env:", "source ", ". ", "cd ", "ulimit ", "conda activate", "conda deactivate",
+    "module load", "deactivate",
+)  # fmt: skip
+TEMPLATE = re.compile(r"<[A-Za-z\u4e00-\u9fff][\w \u4e00-\u9fff|-]*>|\.\.\.")  # "<index>", not the "<" of 'nvidia-cudnn-cu12<9'
 LIMIT = 1800  # seconds for one repair: a framework is several GB to fetch
 
 
@@ -31,7 +38,7 @@ class Step:
 
 def add(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    parser.add_argument("slug", nargs="?", metavar="SLUG", help=say("repair only this fault", "只修复这一项"))
+    add_slug(parser, "repair only this fault", "只修复这一项")
     parser.add_argument("--yes", action="store_true", help=say("run the safe repairs without asking; never disruptive or destructive ones", "不询问，直接执行安全的修复；绝不执行会中断服务或删除内容的操作"))
     add_python(parser)
     parser.add_argument("--root", default="/", help=argparse.SUPPRESS)
@@ -54,6 +61,8 @@ def run(options: argparse.Namespace) -> int:
     lang = options.lang or language()
     if options.yes and options.format != "text":
         return complain("--yes runs repairs, which are told as text: leave --format out", "--yes 会执行修复，过程以文本给出：请去掉 --format")
+    if wrong := no_python(options.python):
+        return complain(*wrong)
     report = examine(options.root, options.python)
     steps = plan(report, options.slug, lang, options.all)
     if options.format != "text" and (steps or not options.slug):  # the plan as data: nothing is run
@@ -66,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
         _show(step, lang)
     safe = [(step, command) for step in steps for command in step.commands if command.risk is Risk.SAFE and _runnable(command)]
     if not safe:
-        print(say("\nNothing here is safe to run on its own: run the commands above yourself.", "\n以上没有可以自动执行的安全操作：请自行执行。"))
+        print(say("\nNothing of this is run for you: run what applies yourself, and then `ongpu` again.", "\n以上都不会代为执行：请自行执行适用的命令，然后再运行 `ongpu`。"))
         return 1
     if options.root != "/":
         print(say("\nAnother root is examined: nothing is run.", "\n检查的是另一个根目录：不执行任何操作。"))
@@ -83,9 +92,18 @@ def _nothing(report: Report, slug: str | None) -> int:
 
 
 def _runnable(command: Command) -> bool:
-    """Whether running it repairs: no template that the reader must complete, no variable that only their shell can set,
+    """Whether running it repairs: no template that the reader must complete, nothing that acts in their own shell only,
     nothing that only looks."""
-    return "<" not in command.run and "..." not in command.run and not command.run.startswith(("export ", "set ", *LOOKS))
+    return not (TEMPLATE.search(command.run) or command.run.startswith((*IN_SHELL, *LOOKS)) or "activate" in command.run)
+
+
+def _why_not(command: Command) -> str:
+    """Why a safe command is not run for the user; "" where it is, or where its risk says it."""
+    if command.risk is not Risk.SAFE or _runnable(command):
+        return ""
+    if TEMPLATE.search(command.run):
+        return say(", to complete", "，需补全")
+    return say(", only looks", "，仅查看") if command.run.startswith(LOOKS) else say(", in your own shell", "，需在你自己的 shell 里执行")
 
 
 def _show(step: Step, lang: str) -> None:
@@ -95,7 +113,7 @@ def _show(step: Step, lang: str) -> None:
     for part in (text.title, text.fix):
         print("\n".join("  " + line for line in wrap(part, width - 2)))
     for command in step.commands:
-        print(f"  $ {command.run}   [{words.risk(command.risk, lang)}]")
+        print(f"  $ {command.run}   [{words.risk(command.risk, lang)}{_why_not(command)}]")
         if command.undo:
             print("      " + words.word("undo", lang) + words.colon(lang) + command.undo)
 
@@ -106,7 +124,15 @@ def _repair(options: argparse.Namespace, safe: list[tuple[Step, Command]]) -> in
     report = None
     for slug in dict.fromkeys(step.finding.slug for step, _ in safe):
         mine = [command for step, command in safe if step.finding.slug == slug]
-        ran = [command for command in mine if _allowed(command, options.yes) and _execute(command)]
+        ran: list[Command] = []
+        for command in mine:  # the later ones build on the former: one that fails, or is declined, ends the repair
+            if not _allowed(command, options.yes):
+                break
+            if not _execute(command):
+                for undo in dict.fromkeys(one.undo for one in ran if one.undo):
+                    print("      " + words.word("undo", options.lang or language()) + words.colon(options.lang or language()) + undo)
+                break
+            ran.append(command)
         if not ran:
             left.add(slug)
             continue

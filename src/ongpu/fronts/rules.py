@@ -4,13 +4,13 @@ import argparse
 import json
 
 from ongpu.engine import all_rules
-from ongpu.fronts.answer import add_format, add_language, complain, language, say
+from ongpu.fronts.answer import add_format, add_language, add_slug, complain, language, say
 from ongpu.report import rule_page
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    parser.add_argument("slug", nargs="?", metavar="SLUG", help=say("show the page of this rule", "显示该规则的页面"))
+    add_slug(parser, "show the page of this rule", "显示该规则的页面")
     add_format(parser)
     add_language(parser)
     parser.add_argument("--all", action="store_true", help=say("show every rule's page, one after another", "依次显示每条规则的页面"))

@@ -4,6 +4,7 @@ import argparse
 import getpass
 import json
 import socket
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 from ongpu import __version__
 from ongpu.engine import all_sources
 from ongpu.fronts.answer import add_format, add_language, add_python, complain, say
+from ongpu.fronts.examined import no_python
 from ongpu.hosts import recorded, redact
 from ongpu.hosts.interpreter import machine
 from ongpu.hosts.live import gather
@@ -19,7 +21,8 @@ from ongpu.model import Evidence
 
 def add(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    parser.add_argument("-o", "--output", metavar="FILE", help=say("where to write it (default: ongpu-DATE.tar.gz here)", "写到哪里（默认：当前目录 ongpu-日期.tar.gz）"))
+    parser.add_argument("-o", "--output", metavar="FILE", help=say("where to write it; - for standard output (default: ongpu-DATE.tar.gz here)", "写到哪里；- 为标准输出（默认：当前目录 ongpu-日期.tar.gz）"))
+    parser.add_argument("--force", action="store_true", help=say("replace a file that is there", "覆盖已有文件"))
     parser.add_argument("--show", action="store_true", help=say("list what would go in; write nothing", "只列出会写入的内容，不写文件"))
     parser.add_argument("--all", action="store_true", help=say("with --show: the masked texts themselves, too", "配合 --show：同时显示脱敏后的文本"))
     add_python(parser)
@@ -38,13 +41,23 @@ def _user() -> str:
 
 def run(options: argparse.Namespace) -> int:
     """Gather, redact, write."""
+    path = Path(options.output or time.strftime("ongpu-%Y%m%d-%H%M%S.tar.gz"))
+    streamed = options.output == "-"
+    if streamed and not options.show and sys.stdout.isatty():
+        return complain("the archive is binary: send it into a file or a pipe, not to the terminal", "归档是二进制数据：请重定向到文件或管道，不要输出到终端")
+    if path.exists() and not (options.show or options.force or streamed):
+        return complain(f"{path} is there already; name another file, or --force to replace it", f"{path} 已存在；请换一个文件名，或用 --force 覆盖")
+    if wrong := no_python(options.python):
+        return complain(*wrong)
     redactor = redact.for_this_machine(_user(), socket.gethostname())
-    evidence = [redactor.evidence(item) for item in gather(machine(options.root, options.python), all_sources())]
+    evidence = redactor.every(gather(machine(options.root, options.python), all_sources()))
     if options.show:
         print(_listed(evidence, len(redactor.seen), options, None))
         return 0
-    path = Path(options.output or time.strftime("ongpu-%Y%m%d-%H%M%S.tar.gz"))
     try:
+        if streamed:
+            recorded.write(evidence, sys.stdout.buffer, __version__)
+            return 0
         recorded.write(evidence, path, __version__)
     except OSError as error:
         return complain(f"cannot write {path}: {error.strerror}", f"无法写入 {path}：{error.strerror}")

@@ -30,6 +30,8 @@ SHADOWS = ("torch", "tensorflow", "jax", "cupy", "onnxruntime", "numpy", "paddle
 GPU_FRAMEWORKS = ("torch", "tensorflow", "tensorflow_gpu", "tensorflow_cpu", "jax", "jaxlib", "onnxruntime", "onnxruntime_gpu", "cupy")
 _SITES = ("site-packages", "dist-packages")
 _CONDA = lazy(r"(?:py)?torch|cuda|cudnn|nccl|tensorflow|jax|cupy|libtorch|libcu|pytorch-|mkl$|numpy$|onnxruntime|rapids|__cuda")
+# frameworks whose packages may lie over one another
+_OVERLAID = lazy(r"torch|tensorflow|jax|cupy|onnxruntime|faiss|paddlepaddle|mxnet|dgl")
 _DIST = lazy(r"^(?P<name>[A-Za-z0-9._]+?)-(?P<version>[^-]+)(?:-py[\d.]+)?\.(?:dist-info|egg-info)$")
 
 
@@ -90,14 +92,20 @@ def _about(machine: Live, limit: float) -> tuple[dict[str, Any] | None, str | No
 
 
 def distributions(sites: Iterable[Path]) -> list[list[str]]:
-    """[name, version, folder] of all that is installed, from the names of the metadata folders: no file is opened."""
+    """[name, version, folder] of all that is installed, from the names of the metadata folders: no file is opened.
+
+    [name, version, folder, "", "direct"] of a framework that came from a file or an address: pip cannot fetch it again by its name.
+    """
     found = []
     for site in sites:
         try:
             entries = sorted(os.listdir(site))
         except OSError:
             continue
-        found += [[match["name"], match["version"], str(site)] for entry in entries if (match := _DIST.match(entry))]
+        for entry in entries:
+            if match := _DIST.match(entry):
+                told = _OVERLAID.match(match["name"]) and (site / entry / "direct_url.json").is_file()
+                found.append([match["name"], match["version"], str(site), *(["", "direct"] if told else [])])
     return found
 
 
@@ -120,7 +128,7 @@ def others(cwd: Path, machine: Live) -> list[str]:
     found = []
     for place in places[:40]:
         for site in (*place.glob("lib/python3*/site-packages"), *place.glob("Lib/site-packages")):
-            found += [f"{place}: {n} {v}" for n, v, _ in distributions([site]) if n.lower() in ("torch", "tensorflow", "jax")]
+            found += [f"{place}: {n} {v}" for n, v, *_ in distributions([site]) if n.lower() in ("torch", "tensorflow", "jax")]
     return found[:6]
 
 

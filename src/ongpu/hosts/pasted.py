@@ -4,6 +4,7 @@ import io
 import os
 import stat
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -21,6 +22,7 @@ LONG_SECTION = 256 << 10  # characters of one section of a bug report
 REPORT = 48 << 20  # bytes up to which a bug report is taken apart into its sections
 MAX_STDIN_ARCHIVE = 512 << 20
 DEPTH = 3  # archives in archives
+NOBODY, SILENT = 10.0, 60.0  # seconds that a pipe may go without anyone who writes into it, and with one who writes nothing
 _REPORT_MARK = b"NVIDIA bug report log file"
 _EXPORTS = {  # files whose format is their tool's own: how to get one that can be read
     ".nsys-rep": (
@@ -81,8 +83,13 @@ def read_file(path: Path, reader: Reader | None = None) -> list[Evidence]:
         if recorded.is_snapshot(path):
             return recorded.read(path)
         raise Unreadable(f"a directory; name the files in it: {path}/*", f"是目录；请给出其中的文件：{path}/*")
-    if stat.S_ISBLK(mode) or stat.S_ISSOCK(mode) or (stat.S_ISCHR(mode) and not _is_stream(path)):
+    if stat.S_ISSOCK(mode):
+        raise Unreadable("a socket, not a file", "是套接字，不是文件")
+    if stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and not _is_stream(path)):
         raise Unreadable("a device, not a file", "是设备，不是文件")
+    if stat.S_ISFIFO(mode):
+        with _Pipe(path) as pipe:
+            return _stream(pipe, path.name, reader, 0, 0)
     with path.open("rb", buffering=0) as raw:
         size = os.fstat(raw.fileno()).st_size if stat.S_ISREG(mode) else 0
         file: BinaryIO = io.BufferedReader(raw, 1 << 20)
@@ -90,9 +97,46 @@ def read_file(path: Path, reader: Reader | None = None) -> list[Evidence]:
 
 
 def _is_stream(path: Path) -> bool:
-    """Whether a character device is a terminal or /dev/null, and not an endless one."""
+    """Whether a character device is /dev/null or the terminal in which we stand, and not an endless one or one that waits for ever."""
     real = os.path.realpath(path)
-    return real == os.devnull or real.startswith(("/dev/pts/", "/dev/tty"))
+    if real == os.devnull:
+        return True
+    try:
+        return real in ("/dev/tty", os.ttyname(0))
+    except (OSError, AttributeError):  # no terminal; Windows
+        return False
+
+
+class _Pipe:
+    """A named pipe, or that of <(command): read until the last writer has gone. Silence has an end, too: Unreadable."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        self._had = False
+
+    def __enter__(self) -> "_Pipe":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._file)
+
+    def read(self, size: int = 1 << 16, /) -> bytes:
+        """The next bytes; b"" once nobody writes any more."""
+        start = time.monotonic()
+        while True:
+            try:
+                data = os.read(self._file, size)
+            except BlockingIOError:  # somebody is there, and silent
+                if time.monotonic() - start > SILENT:
+                    english, chinese = f"a pipe into which nothing was written for {SILENT:g} s", f"管道已 {SILENT:g} 秒没有数据写入"
+                    raise Unreadable(english, chinese) from None
+            else:
+                if data or self._had:
+                    self._had = True
+                    return data
+                if time.monotonic() - start > NOBODY:
+                    raise Unreadable("a pipe into which nobody writes", "是管道，但没有程序向其写入")
+            time.sleep(0.02)
 
 
 def read_stdin(reader: Reader | None = None) -> list[Evidence]:

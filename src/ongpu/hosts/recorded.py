@@ -5,6 +5,7 @@ import json
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from ongpu.model import Evidence
 
@@ -14,10 +15,10 @@ MAX_BYTES = 256 << 20  # unpacked size that is read: a larger one is a mistake o
 MAX_FILES = 5000
 
 
-def write(evidence: Sequence[Evidence], path: Path, version: str) -> None:
-    """Write a gzipped tar archive: an index, and one text file per evidence."""
+def write(evidence: Sequence[Evidence], to: Path | BinaryIO, version: str) -> None:
+    """Write a gzipped tar archive into a file or a stream: an index, and one text file per evidence."""
     index = []
-    with tarfile.open(path, "w:gz") as archive:
+    with tarfile.open(to, "w:gz") if isinstance(to, Path) else tarfile.open(fileobj=to, mode="w|gz") as archive:
         for number, item in enumerate(evidence):
             name = f"evidence/{number:04d}.txt" if item.text else None
             index.append(
@@ -48,6 +49,8 @@ def is_snapshot(path: Path) -> bool:
 
 def read(path: Path) -> list[Evidence]:
     """The evidence of a snapshot. ValueError where it is not one, or too large; nothing is ever unpacked to disk."""
+    if path.exists() and not (path.is_dir() or path.is_file()):  # a pipe without a writer would be waited for for ever
+        raise ValueError("not a snapshot of ongpu: no file")
     files = _folder(path) if path.is_dir() else _archive(path)
     if INDEX not in files:
         raise ValueError(f"not a snapshot of ongpu: it holds no {INDEX}; for other files use `ongpu explain`")

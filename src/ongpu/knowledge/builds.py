@@ -1,10 +1,11 @@
 """Which build of a framework a GPU, a driver and a Python can run: the choice behind `ongpu pick` and the repairs."""
 
+import re
 from collections.abc import Callable, Iterator
 
 from ongpu.knowledge import cuda as cuda_table
 from ongpu.knowledge import jax as jax_table
-from ongpu.knowledge import others, tensorflow, torch
+from ongpu.knowledge import libs, others, tensorflow, torch
 from ongpu.knowledge._versions import numbers
 from ongpu.lazy import dataclass, field, replace
 
@@ -38,8 +39,11 @@ class Here:
 class Candidate:
     """One build. problem: why it does not run here, "" where it does:
 
-    "card" no code for the GPU; "driver" the driver is too old (need); "python" no wheel for this Python; "platform" no CUDA
-    wheel for this system; "cpu" a CPU-only build; "unknown" the tables do not say.
+    "card" no code for the GPU; "cudnn" its cuDNN (need) has none; "driver" the driver is too old (need); "python" no wheel for
+    this Python; "platform" no CUDA wheel for this system; "jetson" a Jetson wants NVIDIA's own; "cpu" a CPU-only build;
+    "unknown" the tables do not say.
+    libraries: where the CUDA libraries are not brought along: "path" the wheels beside it hold them, in folders that the loader
+    does not search; "toolkit" nothing here holds them; wants: which.
     """
 
     package: str
@@ -49,6 +53,8 @@ class Candidate:
     problem: str = ""
     need: str = ""
     exact_install: str = ""
+    libraries: str = ""
+    wants: str = ""
 
     @property
     def exact(self) -> str:
@@ -71,6 +77,25 @@ def pick(framework: str, here: Here, version: str | None = None) -> Choice:
     if name not in FRAMEWORKS:
         raise ValueError(f"unknown framework {framework!r}; known: {', '.join(FRAMEWORKS)}, driver")
     return _choice(list(_CANDIDATES.get(name, _of_package(name))(here, version)))
+
+
+def nearest(framework: str, here: Here, version: str) -> Candidate | None:
+    """Of the builds that run here the one whose release is nearest to a version: a repair changes no more than it must."""
+    name = ALIASES.get(framework.lower(), framework.lower())
+    fitting = [one for one in _CANDIDATES.get(name, _of_package(name))(here, None) if not one.problem]
+    mine = (*numbers(version), 0)[:2]
+
+    def far(one: Candidate) -> tuple[int, ...]:
+        theirs = (*numbers(one.version), 0)[:2]
+        return abs(theirs[0] - mine[0]), abs(theirs[1] - mine[1]), theirs < mine
+
+    return min(fitting, key=far, default=None)  # the newest first, so that of one minor its newest is taken
+
+
+def newest(framework: str) -> str | None:
+    """The newest release of a framework that the tables know."""
+    every = _CANDIDATES.get(name := ALIASES.get(framework.lower(), framework.lower()), _of_package(name))(Here(), None)
+    return max((one.version for one in every), key=numbers, default=None)
 
 
 def _choice(candidates: list[Candidate]) -> Choice:
@@ -134,18 +159,27 @@ def _torch_build(release: torch.Release, build: str, plain: bool, here: Here) ->
     install = _torch_install(release, build, "") if plain else exact.replace(f"+{build}", "")
     candidate = Candidate("torch", version, build, install, exact_install=exact)
     cuda = cuda_table.cuda_of_build(build)
+    if here.platform == "macos_arm64" and plain:  # Apple's GPU, by Metal: in the one wheel that there is
+        fits = not here.python or torch.python_ok(version, here.python, here.platform) is not False
+        made = replace(candidate, build="mps")
+        return made if fits else _problem(made, "python", f"{release.python_min}-{release.python_max}")
     if here.platform.startswith("macos") or (torch.has_cuda_builds(version, here.platform) is False and build != "cpu"):
         return _problem(candidate, "platform")
     if cuda is None:
         return _problem(candidate, "cpu")
     if here.python and torch.python_ok(version, here.python, here.platform) is False:
         return _problem(candidate, "python", f"{release.python_min}-{release.python_max}")
-    archs = torch.archs(version, build, here.platform)
+    archs, cudnn = torch.archs(version, build, here.platform), torch.cudnn(version, build)
+    floor = libs.oldest_card_of_cudnn(cudnn) if cudnn else None
     for capability in here.capabilities:
+        if torch.is_jetson(capability):
+            return _problem(candidate, "jetson", capability)
         if archs is None:
             return _problem(candidate, "unknown", build)
         if not torch.runs(archs, capability, cuda):
             return _problem(candidate, "card", capability)
+        if cudnn and floor and numbers(capability) < numbers(floor):
+            return _problem(candidate, "cudnn", f"{cudnn} ({capability})")
     if need := _too_old(here, cuda):
         return _problem(candidate, "driver", need)
     return candidate
@@ -172,13 +206,17 @@ def _tensorflow(here: Here, version: str | None) -> Iterator[Candidate]:
             continue
         extra = "[and-cuda]" if tensorflow.has_and_cuda_extra(release.version) and not here.windows else ""
         exact = version if version and version.count(".") > 1 else f"{release.version}.*"
-        install = f"pip install 'tensorflow{extra}=={exact}'"
+        wanted = release.and_cuda.get("cudnn", "")
+        bound = _cudnn_bound(here, release.cuda, wanted.lstrip(">=").partition(",")[0]) if wanted.startswith(">") else ""
+        install = f'pip install "tensorflow{extra}=={exact}"{bound}'
         candidate = Candidate("tensorflow", release.version, f"CUDA {release.cuda}", install)
+        if not extra:
+            candidate = replace(candidate, libraries="toolkit", wants=f"CUDA {release.cuda}, cuDNN {release.cudnn}")
         if here.platform not in tensorflow.gpu_platforms(release.version):
             yield _problem(candidate, "platform")
         elif here.python and not tensorflow.python_ok(release.version, here.python):
             yield _problem(candidate, "python", f"{release.python_min}-{release.python_max}")
-        elif short := next((c for c in here.capabilities if numbers(c) < numbers(release.capability_min)), None):
+        elif short := next((c for c in here.capabilities if numbers(c) < numbers(release.capability_min) or not tensorflow.has_code_for(c)), None):
             yield _problem(candidate, "card", short)
         elif need := _too_old(here, release.cuda):
             yield _problem(candidate, "driver", need)
@@ -187,15 +225,19 @@ def _tensorflow(here: Here, version: str | None) -> Iterator[Candidate]:
 
 
 def _jax(here: Here, version: str | None) -> Iterator[Candidate]:
+    if version and _beyond(version, jax_table.newest()):
+        return
     for line in jax_table.lines():
         releases = [r for r in jax_table.releases() if line in jax_table.lines_of(version or r.version)]
         for release in releases[:1] if version else releases:
             name = version or release.version
-            candidate = Candidate("jax", name, line.extra, f'pip install "jax[{line.extra}]=={name}"')
+            links = f" -f {line.find_links}" if line.find_links else ""
+            bound = _cudnn_bound(here, line.needs_cuda, release.cudnn.get(str(line.cuda_major), ""))
+            candidate = Candidate("jax", name, line.extra, f'pip install "jax[{line.extra}]=={name}"{bound}{links}')
             if here.platform not in jax_table.gpu_platforms():
                 yield _problem(candidate, "platform")
-            elif here.python and numbers(here.python)[:2] < numbers(release.python_min):
-                yield _problem(candidate, "python", f">={release.python_min}")
+            elif here.python and not numbers(release.python_min) <= numbers(here.python)[:2] <= numbers(release.python_max):
+                yield _problem(candidate, "python", f"{release.python_min}-{release.python_max}")
             elif short := next((c for c in here.capabilities if numbers(c) < numbers(line.capability_min)), None):
                 yield _problem(candidate, "card", short)
             elif need := _too_old(here, line.needs_cuda):
@@ -204,12 +246,31 @@ def _jax(here: Here, version: str | None) -> Iterator[Candidate]:
                 yield candidate
 
 
+def _beyond(version: str, newest: str) -> bool:
+    """Whether a release is newer than the newest that the tables know ('3.2' stands for every 3.2.x)."""
+    known = numbers(newest)
+    return numbers(version)[: len(known)] > known
+
+
+def _cudnn_bound(here: Here, cuda: str, least: str) -> str:
+    """A further requirement, where pip would else bring a cuDNN that has no code for these cards, or another major.
+
+    The extras of JAX and TensorFlow bound cuDNN from below: its newest has dropped all cards before Turing.
+    """
+    bounds = [bound for bound in map(libs.cudnn_bound, here.capabilities) if bound]
+    if least and numbers(least)[0] < 9:
+        bounds.append("9")
+    bound = min(bounds, key=numbers, default=None)
+    return f' "nvidia-cudnn-cu{numbers(cuda)[0]}<{bound}"' if bound and least and numbers(least) < numbers(bound) else ""
+
+
 # --- packages of knowledge/others.toml
 
 Candidates = Callable[[Here, str | None], Iterator[Candidate]]
 _DISTRIBUTIONS = {
     "onnxruntime": ("onnxruntime-gpu",), "cupy": ("cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x"), "paddle": ("paddlepaddle-gpu",),
 }  # fmt: skip
+_LEFT_OUT = "5.0"  # cards that most builds leave out though their CUDA could compile for them
 _CARD_FLOOR = {13: "7.5", 12: "5.0", 11: "3.5"}  # oldest capability that a CUDA major can compile for: gpus.toml
 
 
@@ -224,10 +285,10 @@ def _of_package(name: str) -> Candidates:
 
 
 def _package_lines(package: others.Package, here: Here, version: str | None) -> Iterator[Candidate]:
-    if version and (line := others.line(package.name, version)):
+    if version and not _beyond(version, package.newest) and (line := others.line(package.name, version)):
         lines: tuple[others.Line, ...] = (line,)
     else:
-        lines = package.lines if version is None else ()
+        lines = tuple(one for one in package.lines if not one.gone) if version is None else ()
     for line in lines:
         for cuda in sorted(line.cuda, key=numbers, reverse=True):
             yield _package_build(package, line, cuda, here, version)
@@ -237,17 +298,34 @@ def _package_build(package: others.Package, line: others.Line, cuda: str, here: 
     wanted = f"=={version}" if version else _range(package, line)
     index = f" -i {package.index.format(build='cu' + cuda.replace('.', ''))}" if package.index and "." in cuda else ""
     name = version or line.last or package.newest
-    candidate = Candidate(package.name, name, f"CUDA {cuda}", f"pip install '{package.name}{wanted}'{index}")
+    extras = f"[{line.extras}]" if line.extras else ""
+    bound = _cudnn_bound(here, cuda, line.cudnn) if line.cudnn == "9" and (extras or line.beside) else ""
+    beside = "".join(f" {_quoted(one)}" for one in line.beside)
+    candidate = Candidate(
+        package.name, name, f"CUDA {cuda}", f"pip install {_quoted(package.name + extras + wanted)}{beside}{bound}{index}",
+        libraries="path" if beside else "toolkit" if line.toolkit else "",
+        wants=f"CUDA {cuda}" + (f", cuDNN {line.cudnn}" if line.cudnn else ""),
+    )  # fmt: skip
     if not here.platform.startswith(("linux", "windows")):
         return _problem(candidate, "platform")
-    if here.python and line.python_min and numbers(here.python)[:2] < numbers(line.python_min):
-        return _problem(candidate, "python", f">={line.python_min}")
-    floor = max((line.capability_min or package.capability_min or "0", _CARD_FLOOR.get(numbers(cuda)[0], "0")), key=numbers)
+    first, last = line.python_min, line.python_max
+    if here.python and not numbers(first or "0") <= numbers(here.python)[:2] <= numbers(last or "99"):
+        return _problem(candidate, "python", f"{first}-{last}" if last else f">={first}")
+    told = line.capability_min or package.capability_min
+    compiled = _CARD_FLOOR.get(numbers(cuda)[0], "0")
+    floor = max((told if told and told != "compiler" else "0", compiled), key=numbers)
     if short := next((c for c in here.capabilities if numbers(c) < numbers(floor)), None):
         return _problem(candidate, "card", short)
+    if not told and any(numbers(c) < numbers(_LEFT_OUT) for c in here.capabilities):
+        return _problem(candidate, "unknown", cuda)
     if need := _too_old(here, cuda):
         return _problem(candidate, "driver", need)
     return candidate
+
+
+def _quoted(requirement: str) -> str:
+    """For a shell: cmd.exe and sh alike take double quotes; a plain name needs none."""
+    return f'"{requirement}"' if re.search(r"[^\w.=-]", requirement) else requirement
 
 
 def _range(package: others.Package, line: others.Line) -> str:
@@ -273,7 +351,7 @@ def _of_torch(name: str) -> Candidates:
                 short = next((c for c in here.capabilities if floor and numbers(c) < numbers(floor)), None)
                 of = f"torch {base.version} {base.build}"
                 made = Candidate(name, release, of, f"pip install {name}=={release}", base.problem, base.need)
-                yield _problem(made, "card", short) if short else made
+                yield _problem(made, "platform") if base.build == "mps" else _problem(made, "card", short) if short else made
 
     return candidates
 
@@ -281,43 +359,3 @@ def _of_torch(name: str) -> Candidates:
 _CANDIDATES: dict[str, Candidates] = {
     "torch": _torch, "tensorflow": _tensorflow, "jax": _jax, "vllm": _of_torch("vllm"), "xformers": _of_torch("xformers"),
 }  # fmt: skip
-
-
-# --- the driver
-
-
-@dataclass(frozen=True, slots=True)
-class DriverChoice:
-    """A driver branch. modules: "open", "proprietary" or "either" kernel modules. end_of_life: where it is known."""
-
-    branch: cuda_table.Branch | None
-    modules: str
-    oldest: str  # the floor that the cards and the CUDA set, "" where none is known
-    last: str  # the newest branch that still supports the cards, "" where support goes on
-    ended: bool  # its support has ended: there is no better for these cards
-
-
-def pick_driver(
-    capabilities: tuple[str, ...], today: str, cuda: str | None = None, windows: bool = False, offered: tuple[str, ...] = ()
-) -> DriverChoice:
-    """The driver branch for cards and a CUDA version: the newest that is supported ("2026-11-30" = today), of those that the
-    distribution itself offers where one of them serves.
-
-    The branch is None where no branch serves all the cards and that CUDA.
-    """
-    last = min((c for c in map(cuda_table.support_ended_after, capabilities) if c), key=numbers, default="")
-    floors = [cuda_table.oldest_driver_for(cuda, windows) if cuda else None, *map(cuda_table.oldest_driver_for_gpu, capabilities)]
-    oldest = max((floor for floor in floors if floor), key=numbers, default="")
-    fitting = [
-        one
-        for one in cuda_table.branches()
-        if (not last or numbers(one.number) <= numbers(last)) and (not oldest or numbers(one.number) >= numbers(oldest)[:1])
-    ]
-    alive = [one for one in fitting if one.kind in ("production", "long term") and (one.end_of_life or "9999") > today]
-    own = [one for one in alive if one.number in offered]
-    best = own[-1] if own else alive[-1] if alive else fitting[-1] if fitting else None
-    kinds = {cuda_table.open_modules(capability) for capability in capabilities}
-    modules = "open" if "required" in kinds else "proprietary" if "unsupported" in kinds else "either"
-    if {"required", "unsupported"} <= kinds:
-        best, modules = None, "none"  # no module serves a Blackwell and a Pascal card in one machine
-    return DriverChoice(best, modules, oldest, last, not alive and best is not None)

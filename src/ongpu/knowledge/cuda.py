@@ -145,6 +145,19 @@ def oldest_driver_for_gpu(capability: str) -> str | None:
     return found.first_driver if found else None
 
 
+def out_of_reach(cuda: str, capability: str, windows: bool = False) -> tuple[str, str] | None:
+    """Why no driver lets a card run programs of a CUDA version: ("driver", "470") its last branch is older than CUDA needs,
+    ("code", "12.9") the last CUDA that compiles for it is older; None where a driver does, or the tables do not say."""
+    found, need = architecture(capability), oldest_driver_for(cuda, windows)
+    if found is None or need is None:
+        return None
+    if found.last_driver and numbers(found.last_driver) < numbers(need)[:1]:
+        return "driver", found.last_driver
+    if found.cuda_last and numbers(found.cuda_last)[:1] < cuda_numbers(cuda)[:1]:
+        return "code", found.cuda_last
+    return None
+
+
 def open_modules(capability: str) -> OpenModules | None:
     """NVIDIA's open kernel modules for a capability: required (Blackwell and newer), supported (Turing to Hopper), unsupported.
 

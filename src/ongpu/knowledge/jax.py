@@ -20,6 +20,7 @@ class Line:
     driver: str  # oldest Linux driver
     capability_min: str
     last: str | None = None  # None: still made
+    find_links: str | None = None  # where its wheels are, if not on PyPI
     note: str | None = None
 
 
@@ -29,6 +30,7 @@ class Release:
 
     version: str
     python_min: str
+    python_max: str
     cudnn: Mapping[str, str]  # CUDA major ('12') -> oldest cuDNN
     note: str | None = None
 
@@ -43,6 +45,11 @@ def lines() -> tuple[Line, ...]:
 def releases() -> tuple[Release, ...]:
     """The releases of the table, newest first."""
     return tuple(Release(**row) for row in table("jax")["release"])
+
+
+def newest() -> str:
+    """The newest release that the table knows."""
+    return str(table("jax")["newest"])
 
 
 def release(version: str) -> Release | None:

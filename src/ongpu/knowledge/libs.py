@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from ongpu.knowledge._tables import table
+from ongpu.knowledge._versions import numbers
 from ongpu.lazy import dataclass, lazy
 
 _LINUX = lazy(r"(?P<stem>lib[\w+-]+?)(?:-[0-9a-f]{8})?\.so(?:\.(?P<number>\d+(?:\.\d+)*))?", re.ASCII)
@@ -31,6 +32,21 @@ class Library:
     def cuda_major(self) -> int | None:
         """The CUDA major it belongs to, when there is but one."""
         return self.cuda_majors[0] if len(self.cuda_majors) == 1 else None
+
+
+def oldest_card_of_cudnn(version: str) -> str | None:
+    """Oldest compute capability that a cuDNN ('9.1.0.70') has code for; None when unknown."""
+    asked = numbers(version)
+    floors = [(since, card) for since, card in table("libs")["cudnn"]["oldest_card"].items() if numbers(since) <= asked]
+    return max(floors, key=lambda pair: numbers(pair[0]))[1] if floors else None
+
+
+def cudnn_bound(capability: str) -> str | None:
+    """The first cuDNN without code for a card: '9.11' for '6.1'; None where the newest still has it."""
+    for since, card in sorted(table("libs")["cudnn"]["oldest_card"].items(), key=lambda pair: numbers(pair[0])):
+        if numbers(capability) < numbers(card):
+            return str(since)
+    return None
 
 
 @cache

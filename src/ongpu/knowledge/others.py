@@ -20,7 +20,12 @@ class Line:
     cudnn: str | None = None  # major version
     torch: str | None = None  # PEP 440 specifier
     python_min: str | None = None
-    capability_min: str | None = None
+    python_max: str | None = None
+    capability_min: str | None = None  # "compiler": of its CUDA's compiler
+    extras: str | None = None  # of the package, that bring the CUDA libraries: 'cuda,cudnn'
+    beside: tuple[str, ...] = ()  # requirements that bring them where it has no such extra
+    toolkit: bool = False  # wants a CUDA toolkit installed
+    gone: bool = False  # no longer on PyPI
     note: str | None = None
 
 
@@ -43,8 +48,8 @@ class Package:
 
 
 def _line(row: Mapping[str, Any]) -> Line:
-    kept = {key: value for key, value in row.items() if key not in ("from", "to", "cuda")}
-    return Line(first=row["from"], last=row.get("to"), cuda=tuple(row["cuda"]), **kept)
+    kept = {key: value for key, value in row.items() if key not in ("from", "to", "cuda", "beside")}
+    return Line(first=row["from"], last=row.get("to"), cuda=tuple(row["cuda"]), beside=tuple(row.get("beside", ())), **kept)
 
 
 @cache

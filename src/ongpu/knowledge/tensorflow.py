@@ -54,6 +54,11 @@ def has_and_cuda_extra(version: str) -> bool | None:
     return asked >= numbers(table("tensorflow")["facts"]["and_cuda_from"]) if asked else None
 
 
+def has_code_for(capability: str) -> bool:
+    """Whether the wheels run on a card of that capability as far as new cards go: none of PyPI does on Blackwell."""
+    return numbers(capability) < numbers(table("tensorflow")["facts"]["capability_end"])
+
+
 def gpu_platforms(version: str) -> tuple[str, ...]:
     """Platforms whose wheels of a release can use an NVIDIA GPU, named as in torch.PLATFORMS; () when unknown."""
     if release(version) is None:

@@ -3,6 +3,7 @@
 import difflib
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from ongpu.knowledge import card_fit, cuda, errors, gpus, libs, xids
 from ongpu.knowledge._tables import table
@@ -25,6 +26,7 @@ _FAMILY = {
     "architecture": ("compute capability", "计算能力"),
     "card": ("GPU", "GPU"),
     "library": ("library", "库"),
+    "word": ("", ""),
 }
 # What the CUDA runtime and NVML print for a number: programs print these words, seldom the number.
 _PRINTED = {
@@ -65,6 +67,7 @@ class Meaning:
     note: str = ""
     note_zh: str = ""
     printed: str = ""  # what a program prints for it
+    name_zh: str = ""  # where the name is language
 
 
 def _meaning(family: str, number: object, name: str, **texts: str | None) -> Meaning:
@@ -177,6 +180,19 @@ def look_up(term: str) -> list[Meaning]:
     text = " ".join(term.split()).strip("\"'`,.;")
     if not text or len(text) > LONGEST:
         return []
+    words = [row for row in table("terms")["term"] if text.lower() in (*row["terms"], *row.get("also", ()))]
+    first = [_word(row) for row in words if text.lower() in row["terms"]]
+    return [*first, *_coded(text), *(_word(row) for row in words if text.lower() not in row["terms"])]
+
+
+def _word(row: dict[str, Any]) -> Meaning:
+    """A term that people use, though no table of NVIDIA's has it."""
+    texts = {key: value for key, value in row.items() if key not in ("terms", "also")}
+    return Meaning(family="word", **texts)
+
+
+def _coded(text: str) -> list[Meaning]:
+    """What NVIDIA's tables know of it."""
     found = list(_numbered(text))
     if not found and (one := errors.by_name(text)):
         found = [_of_code(item) for item in errors.look_up(text)] or [_of_code(one)]

@@ -78,6 +78,17 @@ def archs(version: str, build: str, platform: str = "linux_x86_64") -> tuple[str
     return (*found.archs[build], f"{ptx}+PTX") if ptx else found.archs[build]
 
 
+def cudnn(version: str, build: str) -> str | None:
+    """The cuDNN that a build brings: '9.1.0.70'; None when unknown."""
+    found = release(version)
+    if found is None:
+        return None
+    if build == found.default_build:
+        return found.pins.get("cudnn")
+    since = [(first, one) for first, one in table("torch")["cudnn"].get(build, {}).items() if numbers(first) <= numbers(found.version)]
+    return max(since, key=lambda pair: numbers(pair[0]))[1] if since else None
+
+
 def _entry(arch: str) -> tuple[tuple[int, int], bool, bool, str] | None:
     """'sm_90a' -> ((9, 0), code, no ptx, 'a')."""
     text = arch.strip().lower()
@@ -114,6 +125,11 @@ def runs(archs: Iterable[str], capability: str, cuda: str | None = None) -> bool
         if is_code and not alone and suffix != "a" and built[0] == gpu[0] and built[1] <= gpu[1]:
             return True
     return False
+
+
+def is_jetson(capability: str) -> bool:
+    """Whether it is a Jetson's, whose wheels are NVIDIA's own for its JetPack."""
+    return capability in table("torch")["system_on_chip"]["capabilities"]
 
 
 def default_build(version: str, platform: str = "linux_x86_64") -> str | None:

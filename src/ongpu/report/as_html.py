@@ -34,6 +34,9 @@ def render(report: Report, lang: str = "en", everything: bool = False) -> str:
     body = "".join(article(finding, report, lang) for finding in findings)
     if report.verdict in (Verdict.CLEAR, Verdict.UNKNOWN):
         body += f"<p>{escape(word(report.verdict.value, lang))}</p>"
+    if report.signs:
+        quotes = "\n".join(words.quoted(ref, lang) for ref in report.signs)
+        body += f"<p>{escape(word('signs', lang))}</p><pre>{escape(quotes)}</pre>"
     for outcome in report.unknown:
         settle = "; ".join(f"<code>{escape(command)}</code>" for command in outcome.settle)
         body += f"<p>{escape(word('could_not_tell', lang, what=words.because(outcome.because, lang)))} {escape(word('settle', lang)) + ' ' + settle if settle else ''}</p>"
@@ -54,7 +57,7 @@ def render(report: Report, lang: str = "en", everything: bool = False) -> str:
 def article(finding: Finding, report: Report, lang: str) -> str:
     """One finding."""
     text, weight = finding.text(lang), finding.weight
-    quotes = "\n".join(f"{r.source}:{r.line}  {r.quote}" for r in finding.refs)
+    quotes = "\n".join(words.quoted(r, lang) for r in finding.refs)
     repairs = "\n".join(
         f'$ {escape(c.run)}   <span class="risk">[{escape(words.risk(c.risk, lang))}]</span>' for c in commands(finding, report, lang)
     )

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ongpu.model import Finding, Report, Words
+from ongpu.report import words
 from ongpu.report.recipes import commands
 
 
@@ -50,7 +51,7 @@ def to_dict(report: Report, lang: str = "en", everything: bool = False) -> dict[
         "subject": report.subject,
         "findings": [finding_dict(finding, report, lang) for finding in report.findings],
         "unknown": [
-            {"slug": o.rule.slug, "because": o.because, "settle": list(o.settle)} for o in report.unknown
+            {"slug": o.rule.slug, "because": words.because(o.because, lang), "settle": list(o.settle)} for o in report.unknown
         ],
         "unread": [{"source": u.source, "because": u.because} for u in report.unread],
         "crashed": [{"slug": o.rule.slug, "because": o.because} for o in report.outcomes if o.verdict.value == "crashed"],

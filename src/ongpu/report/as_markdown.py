@@ -32,6 +32,9 @@ def render(report: Report, lang: str = "en", everything: bool = False, *, live: 
         lines += ["", *_finding(finding, report, lang)]
     if report.verdict in (Verdict.CLEAR, Verdict.UNKNOWN):
         lines += ["", word(report.verdict.value, lang)]
+    if report.signs:
+        quotes = [words.quoted(ref, lang, ": ") for ref in report.signs]
+        lines += ["", word("signs", lang), "", *_code(quotes)]
     for outcome in report.unknown:
         settle = "; ".join(f"`{command}`" for command in outcome.settle)
         told = _plain(word("could_not_tell", lang, what=words.because(outcome.because, lang)))
@@ -49,7 +52,7 @@ def _finding(finding: Finding, report: Report, lang: str) -> list[str]:
     head = words.headline(finding.weight, f"`{finding.slug}`", finding.certainty, lang)
     lines = [f"## {head}", "", f"**{_plain(text.title)}**", "", _plain(text.why)]
     if finding.refs:
-        quotes = [f"{r.source}:{r.line}: {r.quote}" for r in finding.refs]
+        quotes = [words.quoted(r, lang, ": ") for r in finding.refs]
         lines += ["", word("grounds", lang) + words.colon(lang).rstrip(), "", *_code(quotes)]
     lines += ["", word("remedy", lang) + words.colon(lang) + _plain(text.fix)]
     repairs = commands(finding, report, lang)

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
-from ongpu.model import Finding, Report, Risk, Severity, Verdict
+from ongpu.model import Finding, Outcome, Ref, Report, Risk, Severity, Verdict
 from ongpu.report import words
 from ongpu.report.chain import chain
-from ongpu.report.layout import paint, width_of, wrap
+from ongpu.report.layout import cut, paint, width_of, wrap
 from ongpu.report.recipes import commands
-from ongpu.report.selection import shown
+from ongpu.report.selection import HARMLESS, shown
 from ongpu.report.words import word
 
 MARKS = {
@@ -17,6 +17,7 @@ MARKS = {
 COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 RISKS = {Risk.SAFE: "green", Risk.DISRUPTIVE: "yellow", Risk.DESTRUCTIVE: "red"}
 SHOWN_REFS = 6
+PLACE = 28  # columns of a source and its line
 
 
 def render(report: Report, lang: str = "en", everything: bool = False, *, width: int = 80, colour: bool = False, links: bool = True) -> str:
@@ -31,7 +32,9 @@ def render(report: Report, lang: str = "en", everything: bool = False, *, width:
         lines += [paint(word("clear", lang), "green", colour), *wrap(word("clear_detail", lang), width)]
     elif report.verdict is Verdict.UNKNOWN:
         lines += [paint(word("unknown", lang), "yellow", colour)]
-        if not report.unknown and not report.findings:
+        if report.signs:
+            lines += [*wrap(word("signs", lang), width), *_quoted(report.signs, lang, everything, width, colour)]
+        elif not report.unknown and not report.findings:
             lines += wrap(word("unknown_detail", lang), width)
     lines += _loose_ends(report, lang, everything, width, colour, harmless)
     while lines and not lines[-1]:
@@ -74,15 +77,7 @@ def _finding(
         yield from ("    " + line for line in wrap(word("more", lang, count=len(others), subjects=subjects), width - 4))
     refs = finding.refs if everything else finding.refs[:SHOWN_REFS]
     if refs:
-        label = word("seen", lang)
-        places = [f"{ref.source}:{ref.line}" for ref in refs]
-        pad = min(max(map(width_of, places)), 28)
-        for i, (ref, place) in enumerate(zip(refs, places, strict=True)):
-            head = label if i == 0 else " " * width_of(label)
-            quote = words.observed(" ".join(ref.quote.split()), lang)
-            room = max(20, width - width_of(label) - pad - 8)
-            quote = quote if width_of(quote) <= room or everything else quote[: room - 3] + "..."
-            yield f"    {paint(head, 'dim', colour)}  {paint(place + ' ' * (pad - width_of(place)), 'dim', colour)}  {quote}"
+        yield from _quoted(refs, lang, everything, width, colour)
     label = word("fix", lang)
     indent = 6 + width_of(label)
     for i, line in enumerate(wrap(text.fix, width - indent)):
@@ -94,6 +89,36 @@ def _finding(
             yield from (" " * indent + "  " + line for line in wrap(undo, width - indent - 2))
 
 
+def _quoted(refs: Sequence[Ref], lang: str, everything: bool, width: int, colour: bool) -> Iterator[str]:
+    """Lines of evidence and where they stand."""
+    label = word("seen", lang)
+    places = [_place(ref, lang) for ref in refs]
+    pad = max(map(width_of, places))
+    room = max(20, width - width_of(label) - pad - 8)
+    for i, (ref, place) in enumerate(zip(refs, places, strict=True)):
+        head = label if i == 0 else " " * width_of(label)
+        quote = words.observed(" ".join(ref.quote.split()), lang)
+        rows = wrap(quote, room, hard=True) if everything else [cut(quote, room)]
+        where = place + " " * (pad - width_of(place))
+        yield f"    {paint(head, 'dim', colour)}  {paint(where, 'dim', colour)}  {rows[0] if rows else ''}".rstrip()
+        yield from (" " * (width_of(label) + pad + 8) + row for row in rows[1:])
+
+
+def _place(ref: Ref, lang: str) -> str:
+    """Where a line stands, in at most PLACE columns: of a path the end, of words the beginning. Without a number where it has none."""
+    source, line = words.source(ref.source, lang), f":{ref.line}" if ref.line else ""
+    room = PLACE - len(line)
+    if width_of(source) <= room:
+        return source + line
+    return ("..." + source[-(room - 3) :] if source.startswith(("/", "~")) else cut(source, room)) + line
+
+
+def _cause(outcome: Outcome, report: Report, lang: str) -> str:
+    """The cause that an answer would confirm, where the whole is unknown."""
+    named = report.verdict is Verdict.UNKNOWN and bool(outcome.settle) and outcome.rule.slug != HARMLESS
+    return words.bracketed(outcome.rule.slug, lang) if named else ""
+
+
 def _loose_ends(report: Report, lang: str, everything: bool, width: int, colour: bool, harmless: int) -> Iterator[str]:
     """What could not be told, read or judged: never silently dropped."""
     told: set[str] = set()
@@ -101,15 +126,20 @@ def _loose_ends(report: Report, lang: str, everything: bool, width: int, colour:
         if outcome.because in told or (report.verdict is Verdict.FOUND and not everything and len(told) >= 2):
             continue
         told.add(outcome.because)
-        yield from wrap(paint(word("could_not_tell", lang, what=words.because(outcome.because, lang)), "yellow", colour), width)
+        what = words.because(outcome.because, lang) + _cause(outcome, report, lang)
+        yield from wrap(paint(word("could_not_tell", lang, what=what), "yellow", colour), width)
         if outcome.settle:
-            yield f"    {word('settle', lang)} {'; '.join(outcome.settle[:2])}"
+            head = f"    {word('settle', lang)}"
+            line = f"{head} {'; '.join(outcome.settle[:2])}"
+            yield from [line] if width_of(line) <= width else [head, *(f"      $ {one}" for one in outcome.settle[:2])]
     for outcome in report.outcomes:
         if outcome.verdict is Verdict.CRASHED:
             because = outcome.because if everything else outcome.because.strip().splitlines()[-1]
-            yield word("crashed", lang, slug=outcome.rule.slug, because=because)
+            yield from wrap(word("crashed", lang, slug=outcome.rule.slug, because=because), width)
     if everything or report.verdict is Verdict.UNKNOWN:
-        yield from (word("not_read", lang, source=u.source, because=words.because(u.because, lang)) for u in report.unread)
+        for unread in report.unread:
+            source, because = words.source(unread.source, lang), words.because(unread.because, lang)
+            yield from wrap(word("not_read", lang, source=source, because=because), width)
     if report.hidden and not everything:
         yield paint(words.count("hidden", len(report.hidden), lang), "dim", colour)
     if harmless:

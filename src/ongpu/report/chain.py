@@ -11,6 +11,8 @@ from ongpu.lazy import dataclass
 from ongpu.model import Certainty, Layer, Report, Severity, Verdict
 from ongpu.report.words import bracketed
 
+HIDE = ("CUDA_VISIBLE_DEVICES",)
+
 
 @dataclass(frozen=True, slots=True)
 class Link:
@@ -89,8 +91,12 @@ def _words(report: Report, layer: Layer, lang: str) -> str:
     elif layer is Layer.ENVIRONMENT:
         variables = report.fact(Variables)
         if variables:
-            shown = [n for n in ("CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "CUDA_HOME") if variables.get(n)]
-            parts = [f"{name}={variables.get(name)}" for name in shown]
+            shown = [n for n in HIDE if variables.get(n) is not None]  # set to nothing it hides every card
+            mine = [f for f in report.findings if f.rule and f.rule.layer is layer]
+            guilty = [n for f in mine if (n := str(f.values.get("name", ""))) and variables.get(n) is not None]
+            shown = [*dict.fromkeys((*guilty, *shown)), *(n for n in ("LD_LIBRARY_PATH", "CUDA_HOME") if variables.get(n))]
+            nothing = "（空）" if zh else "(empty)"
+            parts = [f"{name}={variables.get(name) or nothing}" for name in dict.fromkeys(shown)]
     elif layer is Layer.CONTAINER:
         container = report.fact(Container)
         if container and container.inside is not None:

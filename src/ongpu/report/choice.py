@@ -2,9 +2,10 @@
 
 from ongpu.facts.driver import Driver
 from ongpu.facts.environment import Machine
-from ongpu.facts.framework import Python
+from ongpu.facts.framework import Packages, Python
 from ongpu.facts.hardware import Gpus
-from ongpu.knowledge.builds import Candidate, Here, pick
+from ongpu.knowledge.builds import Candidate, Here, nearest, pick
+from ongpu.knowledge.cuda import support_ended_after
 from ongpu.knowledge.gpus import compute_capability
 from ongpu.knowledge.torch import PLATFORMS
 from ongpu.model import Report
@@ -34,13 +35,24 @@ def platform(report: Report) -> str:
 
 
 def install(framework: str, report: Report, version: str | None = None) -> str | None:
-    """The command that installs a build which runs here: of that version if there is one, else the newest.
+    """The command that installs a build which runs here: of that version (else of the installed one) if there is one, else of
+    the nearest release.
 
-    None where neither the card nor the driver is known, or nothing fits: then nothing is promised.
+    None where neither the card nor the driver is known; "" where nothing fits: then nothing is promised.
     """
     where = here(report)
     if not (where.capabilities or where.driver):
         return None
-    chosen: Candidate | None = pick(framework, where, version).chosen if version else None
+    packages = report.fact(Packages)
+    version = version or (packages.version(framework) if packages else None)
+    chosen: Candidate | None = pick(framework, where, version.partition("+")[0]).chosen if version else None
+    if version and (chosen is None or chosen.problem):
+        chosen = nearest(framework, where, version)
     chosen = chosen or pick(framework, where).chosen
-    return chosen.exact if chosen and not chosen.problem else None
+    return chosen.exact if chosen and not chosen.problem else ""
+
+
+def last_branch(report: Report) -> str | None:
+    """The last driver branch that supports all the cards of the report: "470"; None where support goes on, or no card is known."""
+    ended = [branch for capability in here(report).capabilities if (branch := support_ended_after(capability))]
+    return min(ended, key=int, default=None)

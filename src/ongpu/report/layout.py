@@ -25,9 +25,26 @@ def paint(text: str, colour: str, on: bool) -> str:
     return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if on and text else text
 
 
-def wrap(text: str, width: int) -> list[str]:
-    """The text in lines of at most `width` columns; a word that is longer stands alone. Line ends in it are kept."""
+def cut(text: str, width: int) -> str:
+    """The beginning of the text, in at most `width` columns."""
+    if width_of(text) <= width:
+        return text
+    while width_of(text) > width - 3:
+        text = text[: min(len(text) - 1, width - 3)]
+    return text + "..."
+
+
+def wrap(text: str, width: int, hard: bool = False) -> list[str]:
+    """The text in lines of at most `width` columns; a word that is longer stands alone, or is broken (hard). Line ends in it are kept."""
     lines: list[str] = []
+    if hard:
+        for line in wrap(text, width):
+            while width_of(line) > width:
+                end = next(n for n in range(min(len(line), width), 0, -1) if width_of(line[:n]) <= width)
+                lines.append(line[:end])
+                line = line[end:]
+            lines.append(line)
+        return lines
     for paragraph in text.split("\n"):
         line = ""
         for token in _SPACES.split(paragraph) if paragraph.isascii() else _TOKENS.findall(paragraph):

@@ -1,5 +1,6 @@
 """Repair commands for this platform, from `knowledge/recipes/`."""
 
+import re
 import shlex
 import string
 from collections.abc import Mapping
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ongpu.facts.container import Container
+from ongpu.facts.driver import SystemPackages
 from ongpu.facts.environment import Machine
 from ongpu.facts.framework import Packages, Python
 from ongpu.knowledge._tables import read
@@ -48,25 +50,55 @@ def commands(finding: Finding, report: Report, lang: str = "en") -> list[Command
     """The commands of a finding's fixes here. One whose values are not known is left out."""
     here = platforms(report)
     found: list[Command] = []
+    last = choice.last_branch(report)
     for fix in finding.fixes:
         recipe = table()[fix.recipe]
-        values = {name: str(value) for name, value in {**finding.values, **fix.values}.items() if value not in (None, "", "?")}
-        undo = recipe.get("undo", {}).get(lang, "")
-        values |= _picked(recipe["command"], values, report)
+        given = {**finding.values, **fix.values, "legacy": last}
+        values = {name: str(value) for name, value in given.items() if value not in (None, "", "?")}
+        values |= _flavour(report)
+        picked = _picked(recipe["command"], values, report)
+        values |= {name: command for name, command in picked.items() if command}
         best = next((name for name in here if any(_on(step, name) for step in recipe["command"])), None)
         for step in recipe["command"]:
             wanted = {name for _, name, _, _ in string.Formatter().parse(step["run"]) if name}
-            if best and _on(step, best) and wanted <= values.keys() and step.get("unless") not in values:
+            if last and _branch(step, wanted, values) > int(last):
+                continue  # a driver that no longer supports the card would leave it without any
+            if best and _on(step, best) and wanted <= values.keys() and step.get("unless") not in {*picked, *values}:
                 run = _in_their_python(step["run"].format_map(values), report)
-                found.append(Command(run, Risk[step["risk"].upper()], undo))
+                risk = Risk.SAFE if step.get("safe_with") in values else Risk[step["risk"].upper()]
+                found.append(Command(run, risk, _undo(recipe, lang, values, report)))
     return list(dict.fromkeys(found))
 
 
+def _flavour(report: Report) -> dict[str, str]:
+    """{flavour} and {server} of the driver package that is installed: "nvidia-driver-535-server-open" -> "-server-open", "-server"."""
+    packages = report.fact(SystemPackages)
+    names = [re.fullmatch(r"nvidia-driver-\d{3}(-server)?(-open)?", name) for name in packages.packages] if packages else []
+    server, opened = next((match.groups("") for match in names if match), ("", ""))
+    return {"flavour": server + opened, "server": server}
+
+
+def _undo(recipe: Mapping[str, Any], lang: str, values: Mapping[str, str], report: Report) -> str:
+    """How a recipe is undone here: `undo`, or `undo_else` where it names a value that nobody told."""
+    for name in ("undo", "undo_else"):
+        text = str(recipe.get(name, {}).get(lang, ""))
+        if {key for _, key, _, _ in string.Formatter().parse(text) if key} <= values.keys():
+            return _in_their_python(text.format_map(values), report)
+    return ""
+
+
+def _branch(step: Mapping[str, Any], wanted: set[str], values: Mapping[str, str]) -> int:
+    """The driver branch that a step installs: `branch` of the recipe (at least that one), else the one in its command; 0: none."""
+    told = step.get("branch") or (values.get("branch", "") if "branch" in wanted else "")
+    return int(told) if told.isdigit() else 0
+
+
 def _picked(steps: list[Mapping[str, Any]], values: Mapping[str, str], report: Report) -> dict[str, str]:
-    """The values {pick_torch}, {pick_jax} ... that these steps want: an install command chosen for this machine."""
+    """The values {pick_torch}, {pick_jax} ... that these steps want: an install command chosen for this machine; "" where none
+    of its builds runs here, so that no other is named in its stead."""
     wanted = {name for step in steps for _, name, _, _ in string.Formatter().parse(step["run"]) if name and name.startswith("pick_")}
     found = {name: choice.install(name.removeprefix("pick_"), report, values.get("public")) for name in wanted}
-    return {name: command for name, command in found.items() if command}
+    return {name: command for name, command in found.items() if command is not None}
 
 
 def _in_their_python(run: str, report: Report) -> str:
@@ -75,9 +107,13 @@ def _in_their_python(run: str, report: Report) -> str:
     run = run.removeprefix("python -m ") if run.startswith("python -m pip ") else run
     if not (python and python.executable and packages and packages.complete and run.startswith("pip ")):
         return run
+    place = Path(python.executable)
+    if place.name in ("site-packages", "dist-packages"):  # examined without its interpreter: the environment that holds it
+        place = place.parent.parent if place.parts[-3:-2] == ("Lib",) else place.parent.parent.parent
     if "pip" not in packages.packages:
-        return f"uv {run.replace(' uninstall -y', ' uninstall')} --python {shlex.quote(python.executable)}"
-    return f"{shlex.quote(python.executable)} -m {run}"
+        return f"uv {run.replace(' uninstall -y', ' uninstall')} --python {shlex.quote(str(place))}"
+    program = place / "bin/python" if str(place) != python.executable else place
+    return f"{shlex.quote(str(program))} -m {run}"
 
 
 def _on(step: Mapping[str, Any], platform: str) -> bool:

@@ -94,7 +94,7 @@ def text(rule: Rule, lang: str) -> str:
     """The page for a terminal."""
     words_ = texts(rule, lang)
     lines = [rule.slug + words.bracketed(words.layer(rule.layer, lang) + ("，" if lang == "zh" else ", ") + words.severity(rule.severity, lang), lang), ""]
-    for name, body in (("what", plain(words_.title)), ("why", plain(words_.why)), ("fix", plain(words_.fix)), ("needs", ", ".join(needs(rule)))):
+    for name, body in (("what", plain(words_.title)), ("why", plain(words_.why)), ("fix", plain(words_.fix))):
         lines += [head(name, lang), *("  " + line for line in wrap(body, 78)), ""]
     if rule.variants:
         lines.append(head("variants", lang))

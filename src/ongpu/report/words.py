@@ -2,8 +2,9 @@
 
 import re
 
+from ongpu.knowledge import signs
 from ongpu.lazy import lazy
-from ongpu.model import Certainty, Layer, Risk, Severity
+from ongpu.model import Certainty, Layer, Ref, Risk, Severity
 
 _WORDS = {
     "seen": ("seen", "证据"),
@@ -28,8 +29,13 @@ _WORDS = {
     "clear_detail": ("All that could be judged is as it should be.", "凡能判断的均正常。"),
     "unknown": ("Could not tell.", "无法判断。"),
     "unknown_detail": (
-        "Nothing in the evidence shows a known cause, and nothing shows that all is well.",
-        "现有证据既没有显示已知原因，也不足以说明一切正常。",
+        "Nothing in it tells of a GPU, a driver or a framework: neither a known cause nor that all is well. "
+        "Give all that the failing program printed, or run ongpu doctor on the machine.",
+        "其中没有涉及 GPU、驱动或框架的内容：既没有已知原因，也不足以说明一切正常。请提供出错程序的完整输出，或在该机器上运行 ongpu doctor。",
+    ),
+    "signs": (
+        "It says that the GPU is not used, or that something failed, but not why:",
+        "其中说明 GPU 没有被使用或某处失败，但没有说明原因：",
     ),
     "ask_for": ("Most useful to give next:", "接下来最有用的信息："),
     "hint_all": ("the findings of --all and --format json carry more detail", "--all 与 --format json 给出更多细节"),
@@ -117,14 +123,42 @@ def because(text: str, lang: str) -> str:
     for english, chinese in _BECAUSE:
         if text.startswith(english):
             return chinese + text[len(english) :]
-    return text
+    return signs.chinese(text) or text
+
+
+_OBSERVED = (  # what ongpu itself saw and put into words
+    (r"^(\d{1,6}) devices, no graphics card$", r"\1 个设备，其中没有显卡"),
+    (r"^not found$", "没有"),
+    (r"^on$", "开启"),
+    (r"^off$", "关闭"),
+    (r"^yes$", "是"),
+    (r"^no$", "否"),
+    (r"^nobody listens at (\S+)$", r"\1 没有程序在监听"),
+    (r"^somebody listens at (\S+)$", r"\1 有程序在监听"),
+    (r"^pid (\d+) \((.+)\) holds (\S+)$", r"进程 \1（\2）占用 \3"),
+)
 
 
 def observed(quote: str, lang: str) -> str:
     """A line of evidence; what ongpu itself saw and put into words, in the reader's language."""
-    return re.sub(r"^(\d{1,6}) devices, no graphics card$", r"\1 个设备，其中没有显卡", quote) if lang == "zh" else quote
+    if lang != "zh":
+        return quote
+    for pattern, chinese in _OBSERVED:
+        if re.search(pattern, quote):
+            return re.sub(pattern, chinese, quote)
+    return quote
+
+
+def source(name: str, lang: str) -> str:
+    """Where a line of evidence came from; what ongpu itself calls so, in the reader's language."""
+    return "NVML（按 nvidia-smi 的说法）" if lang == "zh" and name == "NVML (as nvidia-smi says it)" else name
 
 
 def risk(value: Risk, lang: str) -> str:
     """A risk's name."""
     return _RISKS[value][lang == "zh"]
+
+
+def quoted(ref: Ref, lang: str, between: str = "  ") -> str:
+    """A line of evidence behind the place where it stands."""
+    return f"{source(ref.source, lang)}:{ref.line}{between}{observed(ref.quote, lang)}"

@@ -264,7 +264,7 @@ def read(evidence: Evidence) -> Iterable[Fact]:
             lines=lines,
             set_late=late,
             set_after_import=_after_import(evidence, text) if _SETS_VISIBLE.search(text) else (),
-            complete=True if whole and "PATH" in values else None,
+            complete=True if whole and {"PATH", "HOME"} & values.keys() else None,
             refs=tuple(lines.values())[:4],
         )
 

@@ -11,7 +11,7 @@ from ongpu.model import Evidence, Fact, Get, Source
 
 MAX_EVENTS = 500  # of one text: a wall of the same event says nothing new
 _XID = lazy(
-    r"(?P<s>S)?Xid\s*(?:\((?:PCI:?\s*)?(?P<bus>[0-9A-Fa-f:.]{5,20})\))?\s*:"
+    r"(?P<s>S)?Xid\s*(?:\((?:PCI:?\s*)?(?P<bus>[0-9A-Fa-f:.]{5,20}|[.*xX…-]{1,16}|<[^>\n]{1,20}>)\))?\s*:"
     r"\s*(?P<code>\d{1,5})\s*,\s*(?P<text>[^\n]{0,300})"
 )
 _CAUSED = lazy(r"caused by previous Xid (?P<code>\d{1,3})")
@@ -52,6 +52,11 @@ def _time(line: str) -> float | None:
     return float(match["t"] or match["k"]) if match else None
 
 
+def _bus(text: str | None) -> str:
+    """The address, or nothing where the writer struck it out ("PCI:...", "PCI:<redacted>")."""
+    return text if text and any(char in "0123456789abcdefABCDEF" for char in text) and "<" not in text else ""
+
+
 def _line(evidence: Evidence, at: int) -> str:
     start = evidence.text.rfind("\n", 0, at) + 1
     end = evidence.text.find("\n", at)
@@ -64,7 +69,7 @@ def _printed(evidence: Evidence) -> Iterator[Xid]:
         caused = _CAUSED.search(match["text"])
         yield Xid(
             int(match["code"]),
-            match["bus"] or "",
+            _bus(match["bus"]),
             match["text"].strip(),
             evidence.ref_at(match.start(), "events"),
             int(caused["code"]) if caused else None,
@@ -78,7 +83,7 @@ def _broken(evidence: Evidence) -> Iterator[Xid]:
     text = evidence.text
     keep = [i for i, char in enumerate(text) if char != "\n"]
     for match in _XID.finditer("".join(text[i] for i in keep)):
-        if match["bus"]:
+        if _bus(match["bus"]):
             yield Xid(
                 int(match["code"]),
                 match["bus"],

@@ -9,7 +9,7 @@ from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Ref, Source
 
 _BLOCK = lazy(r"^[ \t]*(?P<name>Capacity|Allocatable|Allocated resources|Limits|Requests):[ \t]*$", re.IGNORECASE)
-_RESOURCE = lazy(r"^[ \t]*(?P<name>[\w.-]+/(?:[\w.-]*gpu[\w.-]*|mig-[\w.]+|vgpu[\w-]*))[ \t]*[:=]?[ \t]+(?P<amount>\d+)(?:[ \t]+(?P<second>\d+))?[ \t]*$", re.IGNORECASE)
+_RESOURCE = lazy(r"^[ \t]*(?P<name>[\w.-]+/(?:[\w.-]*gpu[\w.-]*|mig-[\w.]+|vgpu[\w-]*))[ \t]*[:=]?[ \t]+[\"']?(?P<amount>\d+)[\"']?(?:[ \t]+(?P<second>\d+))?[ \t]*$", re.IGNORECASE)
 _ANY = lazy(r"^[ \t]*(?P<name>[\w.\-/]+):[ \t]+\S+[ \t]*$")
 _DAEMONSET = lazy(r"^\s*(?:\S+\s+)?(?P<name>\S*(?:nvidia|nvdp|gpu)\S*)\s+(?P<desired>\d+)\s+(?P<current>\d+)\s+(?P<ready>\d+)\s+(?P<uptodate>\d+)\s+(?P<available>\d+)\b", re.IGNORECASE)
 _POD_ROW = lazy(r"^\s*(?:\S+\s+)?(?P<name>\S*(?:nvidia-device-plugin|nvdp)\S*)\s+(?P<ready>\d+)/(?P<all>\d+)\s+(?P<state>\S+)", re.IGNORECASE)

@@ -22,7 +22,7 @@ _NVIDIA_CLASSES = {"0300": "VGA compatible controller", "0302": "3D controller",
 _DISPLAY = ("vga", "3d controller", "display controller", "0300", "0302", "0380", "processing accel")
 _GREP = lazy(r"\|\s*(?:sudo )?(?:e|f)?grep\s+(?P<what>(?:'[^'\n]*'|\"[^\"\n]*\"|[^|\n'\"])*)", re.IGNORECASE)
 
-_BARE_PROMPT = lazy(r"^\s*(?:[\w.-]{1,40}@[\w.-]{1,60}\S{0,60})?[$#%>]\s*$|^--$")
+_BARE_PROMPT = lazy(r"^\s*(?:\([\w.-]{1,30}\) )?(?:[\w.-]{1,40}@[\w.-]{1,60}\S{0,60})?[$#%>]\s*$|^--$")
 
 
 def _new(match: re.Match[str], evidence: Evidence, number: int, line: str) -> PciDevice | None:
@@ -150,7 +150,7 @@ def read(evidence: Evidence) -> Iterable[Fact]:
     complete = _complete(evidence, devices)
     if devices and all(device.bus == "?" for device in devices):
         complete = None  # lines cut out of a device
-    if not devices and not (complete and _answered(evidence)):
+    if not devices and not ((complete or "vga" in (evidence.command or "").lower()) and _answered(evidence)):
         return
     shown = [d for d in devices if d.nvidia or d.display or d.bus == "?"] or devices[:3]
     yield Pci(

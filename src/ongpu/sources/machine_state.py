@@ -19,10 +19,21 @@ def _items(evidence: Evidence) -> dict[str, list[tuple[Any, Ref]]]:
     found: dict[str, list[tuple[Any, Ref]]] = defaultdict(list)
     for number, line in enumerate(evidence.text.splitlines(), evidence.first_line):
         item = json.loads(line)
-        shown = item["value"]
-        words = f"{shown[0]}={shown[1]}" if item["name"] == "variable" else str(shown)
-        found[item["name"]].append((item["value"], Ref(str(item["from"]), number, words, item["name"])))
+        found[item["name"]].append((item["value"], Ref(str(item["from"]), number, _words(item["name"], item["value"]), item["name"])))
     return found
+
+
+def _words(name: str, value: Any) -> str:
+    """What a reader sees of an answer: no Python."""
+    if name == "variable":
+        return f"{value[0]}={value[1]}"
+    if name == "shm":
+        return f"Size {value[0]} B, used {value[1]} B"
+    if name == "mps":
+        return f"{'somebody' if value[1] else 'nobody'} listens at {value[0]}"
+    if isinstance(value, bool):
+        return ("on" if value else "off") if name == "secure_boot" else "yes" if value else "no"
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value) or "not found"
 
 
 def read(evidence: Evidence) -> Iterable[Fact]:

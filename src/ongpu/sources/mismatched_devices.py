@@ -47,6 +47,13 @@ _TENSOR_FOR = lazy(
 _PLAIN = lazy(rf"expected device {_dev('other')}(?: and dtype \w+)? but got device {_dev('odd')}", re.IGNORECASE)
 _OLD = lazy(r"expected type torch\.(?P<other>cuda\.)?\w+Tensor but got torch\.(?P<odd>cuda\.)?\w+Tensor")
 _OLDER = lazy(r"expected backend (?P<other>CUDA|CPU) and dtype \w+ but got backend (?P<odd>CUDA|CPU)")
+_SAME_TYPE = lazy(  # PyTorch to 1.x: type and device in one word
+    r"Expected tensor for argument #\d+ '(?P<arg>\w+)' to have the same type as tensor for argument #\d+ '\w+'; but type torch\.(?P<odd>cuda\.)?\w+Tensor"
+    r" does not equal torch\.(?P<other>cuda\.)?\w+Tensor(?: \(while checking arguments for (?P<method>\w+)\))?"
+)
+_COMBINATION = lazy(  # PyTorch to 0.3: the operand given, and what this tensor's method takes
+    r"invalid combination of arguments - got \((?P<got>[^()\n]{0,200})\), but expected[^()\n]{0,20}(?P<want>(?:[\s*]{0,8}(?:or )?\([^()\n]{0,200}\)){1,8})"
+)
 _RNN = lazy(
     rf"Input and (?P<arg>hidden|parameter|batch_sizes) tensors? are not at the same device, found input"
     rf" tensor at {_dev('other')} and \w+ tensor at {_dev('odd')}"
@@ -93,6 +100,7 @@ _GRAPH = lazy(
 _PLACEHOLDER = lazy(r"Placeholder storage has not been allocated on MPS device")
 _NCCL_CPU = lazy(r"No backend type associated with device type cpu|Tensors must be CUDA and dense")
 _XGB = lazy(rf"running on: {_dev('other')}, while the input data is on: {_dev('odd')}")
+_SCALARS = lazy(r"[Tt]rying to pass too many CPU scalars to (?:CUDA|non-CPU) kernel")  # one 0-dim CPU tensor may meet CUDA, two may not
 _JAX = lazy(r"Received incompatible devices for jitted computation")
 
 _WEIGHTS = {"weight", "bias", "running_mean", "running_var", "parameter", "params", "mat2"}
@@ -169,7 +177,11 @@ def _of(text: str, raised: Raised) -> Mismatch | None:  # one branch per generat
             return None  # only the types differ
         return made("input", input_on, weight_on, "conv") if input_on == "cpu" else made("weight", weight_on,
         input_on, "conv")
-    for pattern in (_TYPE, _OLD, _OLDER):
+    if (match := _COMBINATION.search(text)) and "Tensor" in match["want"] and "Tensor" in match["got"]:
+        given, here = "torch.cuda." in match["got"], "torch.cuda." in match["want"]
+        if given != here or (here and re.search(r"torch\.(?!cuda)\w+Tensor", match["got"])):
+            return made(None, "cpu", "cuda:0")
+    for pattern in (_SAME_TYPE, _TYPE, _OLD, _OLDER):
         if match := pattern.search(text):
             told = {side: "cuda:0" if (match[side] or "").lower().startswith("cuda") else "cpu" for side in ("odd", "other")}
             if told["odd"] == told["other"]:
@@ -196,7 +208,7 @@ def _rest(text: str, made: Callable[..., Mismatch]) -> Mismatch | None:
         (_STEP, "optimizer state", "cpu", "cuda:0"), (_CURRENT, "input", "cpu", "cuda:0"), (_GPUS, None,
         "cuda:1", "cuda:0"),
         (_TRITON, None, "cpu", "cuda:0"), (_ATTENTION, None, None, None), (_PLACEHOLDER, "input", "cpu", "mps"),
-        (_NCCL_CPU, "collective", "cpu", "cuda:0"), (_JAX, None, None, None),
+        (_NCCL_CPU, "collective", "cpu", "cuda:0"), (_SCALARS, None, "cpu", "cuda:0"), (_JAX, None, None, None),
     )
     for pattern, odd, odd_on, other_on in simple:
         if pattern.search(text):
@@ -214,7 +226,7 @@ _WORDS = (
     "on different gpus",
     "cannot be accessed from triton", "to a graph on device", "placeholder storage", "no backend type associated",
     "tensors must be cuda and dense", "input data is on", "state_steps should", "dtype, device, and layout",
-    "is not on the expected device", "incompatible devices for jitted",
+    "is not on the expected device", "incompatible devices for jitted", "invalid combination of arguments", "to have the same type as tensor", "too many cpu scalars",
 )
 
 

@@ -7,11 +7,13 @@ from typing import Any
 from ongpu.facts.driver import Driver
 from ongpu.facts.hardware import Gpu, Gpus
 from ongpu.facts.system import Process, Processes
-from ongpu.lazy import lazy
+from ongpu.knowledge.median import median
+from ongpu.lazy import lazy, replace
 from ongpu.model import Evidence, Fact
 
 _UNIT = lazy(r"(?<=[\w.])\s*\[[^\]]*\]\s*$")  # "memory.used [MiB]", but not "[N/A]"
 _QUERY = lazy(r"--query-(?P<what>gpu|compute-apps)[= ](?P<fields>[\w.,\- ]+?)(?=\s+-|\s*$|\s*[|>&;\"'])")
+_LOOP = lazy(r"\s(?:-l|--loop|-lms|--loop-ms)\b[= ]?\d")
 _NUMBER = lazy(r"-?\d+(?:\.\d+)?")
 
 
@@ -171,6 +173,7 @@ def read(evidence: Evidence) -> Iterable[Fact]:
     if not looks_like(evidence):
         return
     gpus: list[Gpu] = []
+    named = False  # whether the rows say which card they are of
     processes: list[Process] = []
     versions: dict[str, Any] = {}
     for what, fields, cells, number, line in _rows(evidence):
@@ -189,13 +192,24 @@ def read(evidence: Evidence) -> Iterable[Fact]:
         if driver and re.fullmatch(r"\d{3}\.\d{2,3}(?:\.\d{2})?", driver):
             versions.setdefault(driver, ref)
         if any(value is not None for value in values.values()) and not _nonsense(values):
+            named = named or any(values.get(key) is not None for key in ("index", "uuid", "bus"))
             gpus.append(Gpu(**{"index": len(gpus) if len(gpus) else None, **values}, ref=ref))
+    if len(gpus) > 1 and not named and _LOOP.search(evidence.command or ""):
+        gpus = [_over_time(gpus)]
     if gpus:
         yield Gpus(gpus=tuple(gpus), refs=tuple(g.ref for g in gpus if g.ref))
     if processes:
         yield Processes(processes=tuple(processes), listed=True, refs=tuple(p.ref for p in processes if p.ref))
     for version, ref in versions.items():
         yield Driver(version=version, nvml="ok", smi_works=True, installed=True, refs=(ref,))
+
+
+def _over_time(gpus: list[Gpu]) -> Gpu:
+    """One card, asked again and again (-l): its last row, with the utilization that is usual over all of them."""
+    used = [gpu.utilization for gpu in gpus if gpu.utilization is not None]
+    throttle = tuple(dict.fromkeys(reason for gpu in gpus for reason in gpu.throttle or ()))
+    last = replace(gpus[-1], index=None, ref=gpus[0].ref, utilization=int(median(used)) if used else None)
+    return replace(last, throttle=throttle) if throttle else last
 
 
 def _nonsense(values: dict[str, Any]) -> bool:

@@ -111,6 +111,8 @@ class _Card:
         """The card, or None where nothing was said of it."""
         if self.reasons is not None:
             self.values["throttle"] = tuple(self.reasons)
+        if self.values.get("mig") is not True:
+            self.values.pop("mig_devices", None)  # every card says "None" there
         if not any(value is not None for name, value in self.values.items() if name != "index"):
             return None
         return Gpu(**self.values, ref=self.ref or (self.refs[0] if self.refs else None))
@@ -133,6 +135,9 @@ def _leaf(card: _Card, path: str, key: str, value: str, ref: Ref) -> None:
         total_of_old = "double bit" in path and low == "total"
         if kind and count is not None and (low in _UNCORRECTED or total_of_old):
             card.add(kind, count, ref)
+        return
+    if low == "mig devices" and value.lower() == "none":
+        card.set("mig_devices", 0, ref)
         return
     if "module power readings" in path or "memory power" in path:
         return
@@ -206,7 +211,7 @@ def _facts(
 # fmt: off
 _XML: tuple[tuple[str, str, str], ...] = (
     ("product_name", "Product Name", ""), ("uuid", "GPU UUID", ""), ("persistence_mode", "Persistence Mode", ""),
-    ("display_active", "Display Active", ""), ("mig_mode/current_mig", "Current", "mig mode"),
+    ("display_active", "Display Active", ""), ("mig_mode/current_mig", "Current", "mig mode"), ("mig_devices", "MIG Devices", ""),
     ("compute_mode", "Compute Mode", ""),
     ("driver_model/current_dm", "Current", "driver model"), ("fan_speed", "Fan Speed", ""),
     ("performance_state", "Performance State", ""),

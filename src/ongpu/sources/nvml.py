@@ -161,15 +161,16 @@ def _ref(item: Mapping[str, Any]) -> Ref:
     """What a reader sees of the line: the figures that matter, as nvidia-smi would say them."""
     if isinstance(item.get("error"), str):
         return Ref("NVML", 1, f"GPU {item.get('gpu')}: {item['error']}")
-    parts = [f"GPU {item.get('gpu')}: {item.get('name')}"]
+    name = item.get("name")
+    parts = [f"GPU {item.get('gpu')}: {name if isinstance(name, str) else _gpu_error(item) or 'no name'}"]
     pci, used, total = item.get("pci"), _field(item.get("memory"), "used"), _field(item.get("memory"), "total")
     if isinstance(pci, dict) and "busId" in pci:
         parts.append(str(pci["busId"]))
     if used is not None and total is not None:
         parts.append(f"{used // MIB} / {total // MIB} MiB")
-    for name, unit in (("temperature", "C"), ("pcie_width", " PCIe lanes")):
-        if isinstance(item.get(name), int):
-            parts.append(f"{item[name]}{unit}")
+    for key, unit in (("temperature", "C"), ("pcie_width", " PCIe lanes")):
+        if isinstance(item.get(key), int):
+            parts.append(f"{item[key]}{unit}")
     return Ref("NVML", 1, ", ".join(parts))
 
 

@@ -157,10 +157,14 @@ def _message(evidence: Evidence, text: str, at: int, whole: str) -> Oom:
         kind = "kv-cache"
     others = [(int(m["pid"]), _gib(m)) for m in _OTHER.finditer(window)]
     total, allocated = found["total"], found["allocated"]
-    if others and found["in_use"] is None and total and allocated and allocated + max(s for _, s in others) > total * 1.02:
-        own = max(others, key=lambda item: item[1])  # in a container PyTorch does not know its own PID: this is the process itself
+    mine = found["reserved"] or allocated
+    used = total - (found["free"] or 0.0) if total else 0.0  # of the whole card: no two processes can hold more together
+    if others and found["in_use"] is None and mine and used and mine + sum(s for _, s in others) > used * 1.02:
+        own = min(others, key=lambda item: abs(item[1] - mine))  # in a container PyTorch does not know its own PID: this is the process itself
         found["in_use"] = own[1]
         others.remove(own)
+    if found["in_use"] is not None and mine and kind is None and found["in_use"] < 0.9 * mine:
+        found["in_use"] = None  # "this process has 0 bytes memory in use": NVML does not know the container's PID
     gpu = _GPU.search(window)
     return Oom(
         wanted=wanted, gpu=int(next(g for g in gpu.groups() if g)) if gpu else None,

@@ -10,7 +10,9 @@ from ongpu.facts.libraries import Toolkit
 from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Source
 
+# What is asked for is not what is there: "needs driver 455.41", "requires NVIDIA driver 525.60 or newer"
 _DRIVER = lazy(
+    r"(?<!needs )(?<!need )(?<!requires )(?<!require )(?<!wants )(?<!at least )(?<!needs the )(?<!needs an )(?<!requires an )(?<!requires the )"
     r"(?:nvidia[ -]?(?:gpu |graphics |display )?driver(?: version)?|driver(?:[ _]version)?s?|NVIDIA-SMI|KMD Version|驱动(?:版本)?)"
     r"\s*(?:is|[:=(|])?\s*(?:v|R)?(?P<v>\d{3}\.\d{2,3}(?:\.\d{2,3})?)\b",
     re.IGNORECASE,

@@ -58,12 +58,14 @@ def _packages(distributions: Iterable[list[str]]) -> tuple[dict[str, Package], l
     """The packages by name, those first on the path; and second copies."""
     packages: dict[str, Package] = {}
     duplicates = []
-    for name, version, folder, *build in distributions:
+    for name, version, folder, *more in distributions:
+        build = [part for part in more[:1] if part]
         package = Package(
             name=normalised(name),
             version=version,
             build=build[0] if build else "",
             location=folder,
+            direct=more[1:2] == ["direct"],
             ref=Ref(folder, 1, f"{name} {version}" + (f" {build[0]}" if build else "")),
         )
         mine = packages.setdefault(package.name, package)

@@ -74,6 +74,8 @@ _FIELD = lazy(
     r"[ \t]*[*:=\-]*[ \t]*\n{0,3}[ \t`'\"]*v?(?P<version>\d+\.\d[\w.+]*)",
     re.IGNORECASE | re.MULTILINE,
 )
+# tf.version.GIT_VERSION beside tf.version.VERSION, as TensorFlow's issue form asks for them: "v2.11.0-rc2-15-g6290819256d 2.11.0"
+_GIT_FLOW = lazy(r"\bv[12]\.\d{1,2}\.\d{1,2}(?:-rc\d)?-\d{1,5}-g[0-9a-f]{7,12}[ ,\t]+(?P<version>[12]\.\d{1,2}\.\d{1,2})\b")
 # "pip install tensorflow -> 2.15.0": what came of an install, on the same line
 _CAME = lazy(
     rf"\binstall(?:ed|ing)?\s+(?:-\S+\s+)*(?P<name>torch|tensorflow|jax|onnxruntime(?:-gpu)?)\b[^\n]{{0,40}}?(?:→|->|=>|gave(?: me)?|gives(?: me)?|installs|installed)\s*"
@@ -223,6 +225,8 @@ def _packages(evidence: Evidence, text: str) -> Iterator[tuple[int, int, Package
         name = normal(match["name"].replace(" ", "").replace("_", ""))
         version = match["version"].rstrip(".")
         yield 1, match.start(), Package(name=name, version=version, ref=evidence.ref_at(match.start("version")), prose=True)
+    for match in _GIT_FLOW.finditer(text):
+        yield 1, match.start(), Package(name="tensorflow", version=match["version"], ref=evidence.ref_at(match.start()), prose=True)
     for match in _PROSE.finditer(text):
         if not asked(match.start()) and normal(match["name"]) in _KNOWN_SET:
             line = text[max(text.rfind("\n", 0, match.start()) + 1, match.start() - 300) : match.start()]
@@ -320,7 +324,7 @@ def _frameworks(packages: dict[str, Package], requires: re.Match[str] | None) ->
         None,
     )
     if flow and flow.ref:
-        cuda = "" if "tensorflow-cpu" in packages else cuda_of("", flow.build)
+        cuda = "" if flow.name == "tensorflow-cpu" else cuda_of("", flow.build)
         yield TensorFlow(version=flow.version, cuda=cuda, refs=(flow.ref,))
     jax = packages.get("jax") or packages.get("jaxlib")
     if jax and jax.ref:

@@ -10,7 +10,7 @@ from ongpu.sources.python.project import Project
 from ongpu.sources.python.text import NotPython, concerns, is_notebook, parse
 from ongpu.sources.python.walk import Walk
 
-_PROGRAM = lazy(r"^\s{0,200}(?:import [A-Za-z_]|from [\w.]{1,100} import |def \w|class \w)", re.MULTILINE)
+_PROGRAM = lazy(r"^\s{0,200}(?:import [A-Za-z_]|from [\w.]{1,100} import |def \w|class \w|for [\w, ()]{1,80} in [^\n]{1,200}:|with torch\.)", re.MULTILINE)
 
 
 def script(name: str, text: str, project: Project | None = None) -> Script | None:

@@ -27,6 +27,9 @@ _LOG = lazy(r"\bslurmstepd:|\bsrun: |\bsbatch: |Submitted batch job|slurmd\[|slu
 _NO = lazy(r"^[ \t#]*(?:False|0|\[\]|No devices were found|.*No CUDA GPUs are available.*)[ \t]*$")
 
 
+_APART = lazy(r"^[ \t]*srun\b[^\n]{0,200}(?:is_available|device_count|nvidia-smi|list_physical_devices|jax\.devices)[\s\S]{0,2000}?^[ \t]*(?:True[ \t]*\n[ \t]*False|[1-9]\d?[ \t]*\n[ \t]*0)[ \t]*$", re.MULTILINE)
+
+
 def _asked(rest: str) -> str | None:
     match = _GPU_SLURM.search(rest)
     if not match:
@@ -54,7 +57,8 @@ def _script(evidence: Evidence, text: str) -> Iterator[Fact]:
     partition = next((m["v"] for words in rest if (m := _PARTITION.search(" " + words))), None)
     constraint = next((m["v"] for words in rest if (m := _CONSTRAINT.search(" " + words))), None)
     memory = next((m[1] for words in rest if (m := re.search(r"--mem(?:-per-cpu)?[= ](\S+)", words))), None)
-    yield Slurm(job=True, gres=gres, system=system, partition=partition, constraint=constraint, memory=memory, asked_lines=refs[:8], launcher="sbatch", refs=refs[:4])
+    blind = bool(not gres and _APART.search(text)) or None  # the same line asked on the node and in a step: only the step is without GPU
+    yield Slurm(job=True, gres=gres, system=system, partition=partition, constraint=constraint, memory=memory, step_blind=blind, asked_lines=refs[:8], launcher="sbatch", refs=refs[:4])
 
 
 def _lines(evidence: Evidence) -> Iterator[Fact]:
@@ -82,10 +86,24 @@ def _lines(evidence: Evidence) -> Iterator[Fact]:
         after = [line for number, line in evidence.lines() if ran.ref.line < number <= ran.ref.line + 4]
         blind = bool(ran.program == "srun" and any(_NO.match(line) for line in after)) or None
         yield Slurm(
-            job=True, gres=asked or "", system=system, asked_lines=(ran.ref,), launcher=ran.program, step_blind=blind, partition=partition["v"] if partition else None,
+            job=True, gres=asked or "", system=system, asked_lines=(ran.ref,), launcher=ran.program, step_blind=blind, step_sees_more=_more(ran.text, asked, evidence, ran.ref.line), partition=partition["v"] if partition else None,
             constraint=constraint["v"] if constraint else None, interactive="--pty" in ran.argv or ran.program in ("salloc", "qlogin", "qrsh") or None, refs=(ran.ref,),
         )
         return
+
+
+def _more(typed: str, asked: str | None, evidence: Evidence, line: int) -> tuple[int, int] | None:
+    """(asked, seen) where a step lists more GPUs than it asked for: `srun --gres=gpu:2 nvidia-smi -L | wc -l` and 16."""
+    want = re.search(r"(?:^|:)(\d{1,3})$", asked or "")
+    if not want or "srun" not in typed or not re.search(r"nvidia-smi (?:-L|--list-gpus)|device_count|nvidia-smi --query-gpu=(?:index|name|uuid)", typed):
+        return None
+    after = [text for number, text in evidence.lines() if line < number <= line + 40]
+    count = re.match(r"\s*(\d{1,3})\s*$", after[0]) if after else None
+    if re.search(r"(?:-n|-N|--ntasks\S*|--nodes)[= ]?(?:[2-9]|1\d)|--gpus-per|--gres=\S+.*--gres|--array", typed):
+        return None  # several tasks answer, each with its own
+    listed = [int(found[1]) for text in after if (found := re.match(r"\s*GPU (\d{1,3}):", text))]
+    seen = int(count[1]) if count else max(listed, default=-1) + 1
+    return (int(want[1]), seen) if seen > int(want[1]) else None
 
 
 def _inside(evidence: Evidence) -> bool:

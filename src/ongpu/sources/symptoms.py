@@ -7,12 +7,14 @@ from ongpu.facts.symptoms import Hit, Symptoms
 from ongpu.knowledge.error_lines import Symptom, fold, printed, symptom_index, table
 from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Source
+from ongpu.sources.python.text import is_program
 
 INDEX_FROM = 20_000  # characters from which a text is asked for its distinct words, below for its runs of GRAM characters
 GRAM = 4
 MAX_HITS = 24  # of one symptom in one text: more of the same says nothing new
 MAX_LINE = 3000  # characters that a regex is given: no line can make it slow
 UNWRAP_LIMIT = 400_000  # characters up to which broken lines are also read as one
+_BLOB = lazy(r"[A-Za-z0-9+/=]{60}")
 _PREFIX = lazy(r"\n(?:\s*(?:\[[^\]\n]{0,40}\]|kernel:|NVRM:|nvidia-nvlink:)\s*)*\s*")
 
 
@@ -60,6 +62,8 @@ def _scan(symptom: Symptom, literals: tuple[str, ...], text: str, low: str) -> I
     for count, at in enumerate(_places(low, literals)):
         if count >= 8 * MAX_HITS:
             return
+        if _is_blob(text, at):
+            continue
         pattern = symptom.pattern()  # compiled only where its words stand: most never are
         if pattern is None:
             yield at, {}
@@ -71,6 +75,13 @@ def _scan(symptom: Symptom, literals: tuple[str, ...], text: str, low: str) -> I
                 match = longer
         if match:
             yield at, {k: v for k, v in match.groupdict().items() if v is not None}
+
+
+def _is_blob(text: str, at: int) -> bool:
+    """Whether the place lies in encoded data (base64, hexadecimal): a long run of letters and digits without a space, where words
+    turn up by chance."""
+    start = max(text.rfind("\n", 0, at), text.rfind(" ", 0, at), at - MAX_LINE) + 1
+    return _BLOB.match(text, start) is not None
 
 
 def _filled(match: re.Match[str]) -> int:
@@ -131,4 +142,9 @@ def _across_lines(evidence: Evidence, text: str, symptoms: list[Symptom]) -> Ite
                 yield Hit(symptom.name, evidence.ref_at(origin[at]), groups)
 
 
-SOURCES = (Source(kind="symptoms", read=read, looks_like=lambda evidence: bool(evidence.text), gives=(Symptoms,)),)
+def looks_like(evidence: Evidence) -> bool:
+    """Whether anything may have been printed in it: a program's source is followed, and not read for words."""
+    return bool(evidence.text) and not (not evidence.readers and is_program(evidence.text))
+
+
+SOURCES = (Source(kind="symptoms", read=read, looks_like=looks_like, gives=(Symptoms,)),)

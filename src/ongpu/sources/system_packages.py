@@ -29,8 +29,10 @@ _DNF = lazy(r"^(?P<name>[a-z][\w.+-]{1,80})\.(?:x86_64|aarch64|noarch)\s+(?:\d:)
     r"80})\s+@?\S+\s*$", re.MULTILINE)
 _PACMAN = lazy(r"^(?:local/)?(?P<name>(?:lib32-)?(?:nvidia|opencl-nvidia|linux|cuda|egl)[a-z0-9-]{0,"
     r"40})\s+(?P<version>\d[\w.:+-]{1,40}-\d[\d.]{0,5})(?:\s+\[installed\])?\s*$", re.MULTILINE)
+# `dpkg-query -W` and /var/log/apt: "nvidia-driver-550:amd64 550.107.02-0ubuntu0.24.04.1", with no state before it
+_BARE = lazy(r"^\s*(?P<name>(?:lib)?nvidia-[\w.+-]{1,60}):(?:amd64|arm64|i386|all)[ \t=]+\(?(?P<version>\d{3}\.\d[\w.:~+-]{0,60}-\w[\w.~+-]{0,40})\)?\s*$", re.MULTILINE)
 _APT_UPGRADE = lazy(r"(?P<name>[a-z0-9][\w.+-]{1,80}):\w{3,6} \((?P<old>[\w.:~+-]{1,80}), "
-    r"(?P<new>[\w.:~+-]{1,80}?)(?:, automatic)?\)")
+    r"(?!automatic\))(?P<new>[\w.:~+-]{1,80}?)(?:, automatic)?\)")
 _DPKG_UPGRADE = lazy(r"^[\d -]{8,12}[\d: ]{6,12} upgrade (?P<name>[a-z0-9][\w.+-]{1,80}):\w+ (?P<old>\S{1,"
     r"80}) (?P<new>\S{1,80})", re.MULTILINE)
 _UNPACK = lazy(r"Unpacking (?P<name>[a-z0-9][\w.+-]{1,80})(?::\w+)? \((?P<new>[\w.:~+-]{1,80})\) over "
@@ -59,7 +61,7 @@ def _listed(evidence: Evidence, text: str) -> Iterator[tuple[str, str, str, int]
     for match in _APT.finditer(text):
         if "installed" in match["state"] and _OURS.search(match["name"]):
             yield match["name"], match["version"], "ii", match.start("name")
-    for pattern in (_RPM, _DNF, _PACMAN):
+    for pattern in (_RPM, _DNF, _PACMAN, _BARE):
         for match in pattern.finditer(text):
             if _OURS.search(match["name"]) or "nvidia" in match["name"]:
                 yield match["name"], match["version"], "ii", match.start("name")

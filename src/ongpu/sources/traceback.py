@@ -36,6 +36,7 @@ _IPYTHON = lazy(
     r"^(?P<file>(?:[~./]|[A-Za-z]:\\|<ipython)[^\n:]{0,300}?) in (?P<function><module>"
     r"|[\w.<>]{1,120})(?:\(.{0,400})?$"
 )
+_LINK = lazy(r"^\[([^\]\n]{1,300})\]\(https?://[^)\n]{0,200}\)")  # Colab's file names, copied as links
 _ARROW = lazy(r"^-{1,8}>\s*(?P<line>\d{1,7})(?: (?P<code>.*))?$")
 _RICH = lazy(
     r"^[│|]\s*(?P<file>[^\s│|❱][^│\n]{0,300}?):(?P<line>\d{1,7}) in (?P<function>[\w.<>]{1,120})\s*[│|]?\s*$"
@@ -81,7 +82,7 @@ class _State:
 
 def _header(state: _State, rest: str, ref: Ref) -> bool:
     """Whether the line opens a frame; it is noted."""
-    text = rest.strip()
+    text = _LINK.sub(r"\1", rest.strip())
     for pattern in (_FILE, _NEW_IPYTHON, _RICH):
         match = pattern.search(text) if pattern is _FILE else pattern.match(text)
         if match:
@@ -209,7 +210,7 @@ def looks_like(evidence: Evidence) -> bool:
     """Whether an exception or a frame may stand in it."""
     text = evidence.text
     return any(word in text for word in ("Error", "Exception", "Traceback", ", line ", "Interrupt",
-    "RESOURCE_EXHAUSTED", "LimitHit"))
+    "RESOURCE_EXHAUSTED", "LimitHit", "--> ", "\n-> "))
 
 
 SOURCES = (Source(kind="traceback", read=read, looks_like=looks_like, gives=(Traceback,)),)

@@ -11,11 +11,11 @@ MAX_SPEEDS = 4000
 MAX_WIDTH = 1200
 _N = r"(\d{1,9}(?:\.\d{1,12})?(?:e-?\d{1,2})?)"
 _TIME = lazy(
-    rf"(?:\b(?:batch[_ ]?time|iter[_ ]?time|step[_ ]?time|time)\b)\s*[:=]?\s*{_N}\s*(m?s)?\b(?:\s*\(\s*{_N}\s*\))?", re.IGNORECASE
+    rf"(?:\b(?:batch[_ ]?time|iter[_ ]?time|step[_ ]?time|time)\b)\"?\s*[:=]?\s*{_N}\s*(m?s)?\b(?:\s*\(\s*{_N}\s*\))?", re.IGNORECASE
 )
 _DATA = lazy(
     rf"(?:\b(?:data[_ ]?time|data[_ ]?load(?:ing|er)?(?:[_ ]?time)?|data[_ ]?wait|load[_ ]?time|dataloader[_ ]?time|data)\b)"
-    rf"\s*[:=]?\s*{_N}\s*(m?s)?\b(?:\s*\(\s*{_N}\s*\))?",
+    rf"\"?\s*[:=]?\s*{_N}\s*(m?s)?\b(?:\s*\(\s*{_N}\s*\))?",
     re.IGNORECASE,
 )
 _SECONDS_PER = lazy(rf"\b{_N}\s?s/(?:it|step|batch|iter|iteration)\b|,\s*{_N}s/it")

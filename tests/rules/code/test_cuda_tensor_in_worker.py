@@ -1,3 +1,4 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
 from asking import linted, slugs
 from parts.programs import HEAD, PICTURES, START
@@ -126,3 +127,17 @@ loader = DataLoader(D(), 2, num_workers=8, pin_memory=True)
 )
 def test_found_in_other_wordings(text: str) -> None:
     assert "cuda-tensor-in-worker" in linted(text)
+
+
+ENDED = "[W CudaIPCTypes.cpp:15] Producer process has been terminated before all shared CUDA tensors released. See Note [Sharing CUDA tensors]\n"
+
+
+def test_a_producer_that_ends_first_is_no_fault_where_the_run_did_its_work() -> None:
+    done = "tracking frame: 100%|█████████| 99/99 [01:41<00:00,  1.02s/it]\n"
+    assert not slugs(done + ENDED)
+    assert slugs(done + ENDED + "RuntimeError: unable to open shared memory object\n")
+    assert slugs("[W CudaIPCTypes.cpp:90] Producer process tried to deallocate over 1000 memory blocks referred by consumer processes.")[0] == "cuda-tensor-in-worker"
+
+
+def test_the_echo_of_another_error_comes_after_it() -> None:
+    assert slugs("Failed: Cuda error custom_all_reduce.cuh:307 'peer access is not supported between these two devices'\n" + ENDED)[0] == "nccl-p2p-broken"

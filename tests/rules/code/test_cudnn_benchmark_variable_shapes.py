@@ -168,3 +168,11 @@ def test_tensorflow_whose_sizes_are_told_to_vary(said: str) -> None:
 )
 def test_tensorflow_with_sizes_that_stay(text: str) -> None:
     assert linted(text) == []
+
+
+def test_sizes_that_are_drawn_beside_benchmark_mode() -> None:
+    times = "$ python test.py   # {}\n3.12\n0.67\n2.32\n0.59\n"
+    switch = "$ grep -h benchmark test.py\ncudnn.benchmark = {}"
+    assert slugs(times.format("h, w = randint(400, 600)"), switch.format("True"))[:1] == ["cudnn-benchmark-variable-shapes"]
+    assert not slugs(times.format("h, w = randint(400, 600)"), switch.format("False"))
+    assert not slugs(times.format("h = w = 600, seed 1234"), switch.format("True"))

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
 from asking import slugs
 
@@ -25,3 +26,8 @@ def test_found(text: str) -> None:
 )
 def test_neighbours(text: str) -> None:
     assert "cudnn-execution-failed" not in slugs(text)
+
+
+def test_a_plan_that_could_not_be_run_and_one_that_is_not_supported() -> None:
+    assert slugs("UserWarning: Plan failed with a CuDNNError: cuDNN error: CUDNN_STATUS_EXECUTION_FAILED\nException raised from run_conv_plan at ../Conv_v8.cpp:374")[0] == "cudnn-execution-failed"
+    assert not slugs("UserWarning: Plan failed with a cudnnException: cudnnFinalize Descriptor Failed cudnn_status: CUDNN_STATUS_NOT_SUPPORTED (Triggered internally at Conv_v8.cpp:919.)")

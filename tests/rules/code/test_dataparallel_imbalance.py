@@ -1,3 +1,4 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
 from asking import linted, slugs
 from parts.programs import HEAD, START, TRAINED
@@ -148,3 +149,14 @@ while step < 1000:
 )
 def test_found_in_other_wordings(text: str) -> None:
     assert "dataparallel-imbalance" in linted(text)
+
+
+CARD = "|   {n}  Tesla P40           Off  | 0000{d}:00:00.0 Off |                    0 |\n| N/A   43C    P0    61W / 250W |  {m}MiB / 22919MiB |     {u}%      Default |\n"
+
+
+@pytest.mark.parametrize(
+    ("memory", "use", "found"), [((11151, 5979, 5979), 99, True), ((11151, 5979), 99, False), ((11151, 5979, 1200), 99, False), ((11151, 5979, 5979), 0, False), ((6400, 5979, 5979), 99, False)]
+)
+def test_the_first_card_fuller_than_the_others_that_are_alike(memory: tuple[int, ...], use: int, found: bool) -> None:
+    table = "| NVIDIA-SMI 410.78       Driver Version: 410.78       CUDA Version: 10.0     |\n" + "".join(CARD.format(n=n, d=f"{0x275 + n:04X}", m=m, u=use) for n, m in enumerate(memory))
+    assert ("dataparallel-imbalance" in slugs(table)) == found

@@ -1,5 +1,6 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
-from asking import lint, linted, slugs
+from asking import explain, lint, linted, slugs
 from parts.programs import TRAINED
 
 
@@ -115,3 +116,18 @@ BACK = "import torch\na, b = torch.ones(3), torch.ones(3)\na = a.to('cuda')\nb =
 def test_brought_back_is_not_left_behind() -> None:
     found = [(f.variant, f.refs[1].line) for f in lint(BACK).findings if f.slug == "device-mismatch"]
     assert found == [("source", 5)]
+
+
+COMBINATION = "TypeError: add_ received an invalid combination of arguments - got (float, torch.{}FloatTensor), but expected one of:\n * (float value)\n * (torch.{}FloatTensor other)\n * (float value, torch.{}FloatTensor other)\n"
+
+
+def test_the_words_of_the_first_releases() -> None:
+    assert slugs("    y = x.add_(2, z)\n" + COMBINATION.format("cuda.", "", "")), "a CUDA tensor for one on the CPU"
+    assert slugs("    optimizer.step()\n    exp_avg.mul_(beta1).add_(1 - beta1, grad)\n" + COMBINATION.format("cuda.", "", ""))[0] == "optimizer-before-move"
+    assert not slugs("TypeError: full() received an invalid combination of arguments - got (list, int, pin_memory=bool), but expected one of:\n * (tuple of ints size, Number fill_value)\n")
+    assert not slugs(COMBINATION.format("cuda.", "cuda.", "cuda."))
+
+
+def test_a_package_that_calls_torch_is_quoted() -> None:
+    text = '  File "/v/lib/python3.12/site-packages/DCLS/modules.py", line 457, in forward\n    P = P + self.lim // 2\nRuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!'
+    assert any("self.lim" in ref.quote for ref in explain(text).findings[0].refs)

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
 from asking import linted, slugs
 from parts.programs import HEAD
@@ -87,3 +88,11 @@ for x, y in DataLoader(ds, 10):
 )
 def test_found_in_other_wordings(text: str) -> None:
     assert "dtype-mismatch" in linted(text)
+
+
+SAME_TYPE = "RuntimeError: Expected tensor for argument #1 'grad_output' to have the same type as tensor for argument #2 'weight'; but type torch.{} does not equal torch.{} (while checking arguments for cudnn_convolution_backward_input)"
+
+
+def test_types_of_two_arguments() -> None:
+    assert slugs(SAME_TYPE.format("cuda.HalfTensor", "cuda.FloatTensor"))[0] == "dtype-mismatch"
+    assert slugs(SAME_TYPE.format("FloatTensor", "cuda.FloatTensor"))[0] != "dtype-mismatch"

@@ -27,3 +27,11 @@ def test_both_languages_show_their_own_words_only() -> None:
 
 def test_pasted_text_is_no_term() -> None:
     assert not diagnose([Evidence("pasted", "error 9", "x")], "x").findings
+
+
+def test_commands_and_files_keep_their_small_letters() -> None:
+    from ongpu.rules.code.error_code import _sentence
+
+    assert _sentence("modprobe nvidia; then look") == "modprobe nvidia; then look."
+    assert _sentence("libnvidia-ml.so.1 was not found") == "libnvidia-ml.so.1 was not found."
+    assert _sentence("the card is fine") == "The card is fine."

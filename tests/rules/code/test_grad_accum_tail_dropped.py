@@ -251,3 +251,22 @@ def test_a_counter_that_begins_anew_with_each_epoch(text: str) -> None:
 )
 def test_a_counter_that_runs_on_or_whose_rest_is_stepped(text: str) -> None:
     assert "grad-accum-tail-dropped" not in linted(text)
+
+
+ANNOUNCED = """\
+  Num examples = {}
+  Num Epochs = 3
+  Total train batch size (w. parallel, distributed & accumulation) = 64
+  Gradient Accumulation steps = 8
+  Total optimization steps = {}
+"""
+
+
+@pytest.mark.parametrize(("examples", "steps", "found"), [(48, 0, True), (48, 3, False), (64, 3, False), (640, 30, False)])
+def test_an_epoch_that_is_shorter_than_one_group(examples: int, steps: int, found: bool) -> None:
+    assert ("grad-accum-tail-dropped" in slugs(ANNOUNCED.format(examples, steps))) == found
+
+
+def test_told_in_chinese() -> None:
+    assert "grad-accum-tail-dropped" in slugs("grad_accum=4，尾批 backward() 了但永不 step，梯度被丢")
+    assert not slugs("grad_accum=4，尾批也会 step")

@@ -319,3 +319,33 @@ def test_a_python_generator_that_feeds_tensorflow() -> None:
     assert slugs(GENERATOR) == []
     other = GENERATOR.replace("from_generator(samples, output_types=(tf.float32, tf.int32))", "from_tensor_slices(table)")
     assert "generator" not in [f.variant for f in explain(said, other).findings]
+
+
+USED = "$ nvidia-smi --query-gpu=utilization.gpu,memory.used --format=csv -l 2\nutilization.gpu [%], memory.used [MiB]\n{}"
+DISK = "avg-cpu:  %user   %nice %system %iowait  %steal   %idle\n           11.42    0.00    3.10   {}    0.00   47.21\nDevice            r/s     rMB/s   r_await   %util\nsda            142.00      9.41     96.30   {}\n"
+LOW, HIGH = "0 %, 9834 MiB\n97 %, 9834 MiB\n0 %, 9834 MiB\n0 %, 9834 MiB\n", "96 %, 9834 MiB\n97 %, 9834 MiB\n0 %, 9834 MiB\n95 %, 9834 MiB\n"
+
+
+@pytest.mark.parametrize(
+    ("used", "wait", "util", "found"), [(LOW, "38.27", "99.60", True), (LOW, "0.10", "99.60", True), (LOW, "0.10", "3.10", False), (HIGH, "38.27", "99.60", False)]
+)
+def test_a_disk_that_is_full_of_work(used: str, wait: str, util: str, found: bool) -> None:
+    assert ("input-pipeline-bound" in slugs(USED.format(used), DISK.format(wait, util))) == found
+
+
+@pytest.mark.parametrize(("seconds", "found"), [("210.500", True), ("12.500", False)])
+def test_rows_of_cprofile(seconds: str, found: bool) -> None:
+    text = "   998234 function calls (990000 primitive calls) in 300.000 seconds\n     7812    0.120    0.000  {}    0.027 /v/torch/utils/data/dataloader.py:652(_next_data)\n"
+    assert ("input-pipeline-bound" in slugs(text.format(seconds))) == found
+
+
+def test_rows_of_line_profiler() -> None:
+    row = "    41      1201   91220115.0  75953.5     {}      for x, y in tqdm(train_loader):\n"
+    assert slugs(row.format("81.2"))[0] == "input-pipeline-bound"
+    assert not slugs(row.format(" 8.2"))
+
+
+def test_a_log_in_json() -> None:
+    row = '{{"mode": "train", "iter": {}, "data_time": {}, "loss": 1.2, "time": 0.97546}}\n'
+    assert slugs("".join(row.format(n, 0.79335) for n in (100, 200)))[0] == "input-pipeline-bound"
+    assert not slugs("".join(row.format(n, 0.00335) for n in (100, 200)))

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
 from asking import explain, lint, slugs
 
@@ -93,3 +94,8 @@ def test_more_processes_than_cards() -> None:
     assert _placed(text.replace("nprocs=4", "nprocs=torch.cuda.device_count()")) == []
     assert _placed(text.replace("nprocs=4", "nprocs=world_size")) == []
     assert _placed(text.replace("nprocs=4", "nprocs=1")) == []
+
+
+def test_the_line_that_chose_the_card_is_quoted() -> None:
+    error = '  File "options.py", line 114, in parse\n    torch.cuda.set_device(opt.gpu_ids[0])\nRuntimeError: CUDA error: invalid device ordinal'
+    assert any("opt.gpu_ids" in ref.quote for ref in explain(error).findings[0].refs)

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
 from asking import linted, slugs
 from parts.programs import HEAD, NET, START
@@ -194,3 +195,10 @@ class Lit(pl.LightningModule):
 )
 def test_found_in_other_wordings(text: str) -> None:
     assert "module-not-registered" in linted(text)
+
+
+def test_modules_put_into_a_dict() -> None:
+    scalars = "--> 113         self.correct += torch.sum(preds == target)\n\nRuntimeError: Trying to pass too many CPU scalars to CUDA kernel!"
+    assert slugs(scalars, "22:        self.metrics = {}\n23:        self.metrics['accuracy'] = Accuracy()")[0] == "module-not-registered"
+    assert slugs(scalars)[0] != "module-not-registered"
+    assert slugs(scalars, "22:        self.log = {}\n23:        self.log['accuracy'] = float(correct)")[0] != "module-not-registered"

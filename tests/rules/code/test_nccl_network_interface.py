@@ -1,3 +1,4 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
 from asking import slugs
 
@@ -19,3 +20,12 @@ from asking import slugs
 )
 def test_found(text: str) -> None:
     assert slugs(text)[0] == "nccl-network-interface"
+
+
+BRIDGES = "n1:1:1 [0] NCCL INFO NET/Socket : Using [0]bond0:192.168.1.161<0> [1]br-05ab815fa14e:172.19.0.1<0> [2]veth6163fba:fe80::b8%veth6163fba<0>\n"
+
+
+def test_bridges_among_the_interfaces_and_a_system_call_that_failed() -> None:
+    assert slugs(BRIDGES + "RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:1191, unhandled system error, NCCL version 2.10.3")[0] == "nccl-network-interface"
+    assert not slugs(BRIDGES)
+    assert "nccl-network-interface" not in slugs(BRIDGES.replace("br-05ab815fa14e", "bond1").replace("veth6163fba", "bond2") + "unhandled system error, NCCL version 2.10.3")

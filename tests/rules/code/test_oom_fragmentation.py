@@ -1,3 +1,4 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
 from asking import found, slugs
 from parts import profiles
@@ -48,3 +49,20 @@ def test_a_dry_run_whose_reserve_is_in_pieces() -> None:
     changes = full("forward", weight=GIB, activation=13 * GIB)
     changes["memory"].update(peak_reserved=23 * GIB, fragmentation=0.39)
     assert run_slugs(**changes) == ["oom-fragmentation"]
+
+
+CONTAINER = (
+    "CUDA out of memory. Tried to allocate 35.60 GiB. GPU 0 has a total capacity of 79.33 GiB of which {free} GiB is free. Process 76883 has {held} GiB "
+    "memory in use. Of the allocated memory {mine} GiB is allocated by PyTorch, and {idle} GiB is reserved by PyTorch but unallocated."
+)
+
+
+def test_the_process_that_a_container_does_not_know_is_the_program_itself() -> None:
+    assert slugs(CONTAINER.format(free=26.16, held=53.16, mine=11.97, idle=40.69))[0] == "oom-fragmentation"
+    assert slugs(CONTAINER.format(free=0.16, held=53.16, mine=11.97, idle=12.69))[0] == "oom-other-process"
+
+
+def test_more_is_free_than_was_asked_for() -> None:
+    text = "CUDA out of memory. Tried to allocate 9.91 GiB (GPU 0; 31.75 GiB total capacity; {} GiB already allocated; 10.04 GiB free; 20.70 GiB reserved in total by PyTorch)"
+    assert slugs(text.format("12.11"))[0] == "oom-fragmentation"
+    assert slugs(text.format("20.11"))[0] != "oom-fragmentation"

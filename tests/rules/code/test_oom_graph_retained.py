@@ -85,7 +85,7 @@ def test_neighbours_in_source(text: str) -> None:
 def test_after_backward_only_nodes_are_kept() -> None:
     text = HEAD + "total = 0\nfor x in data:\n    loss = model(x).mean()\n    loss.backward()\n    opt.step()\n    total += loss"
     (finding,) = [f for f in lint(text).findings if f.slug == "oom-graph-retained"]
-    assert finding.weight is Severity.NOTE
+    assert (finding.variant, finding.weight) == ("nodes", Severity.WARNING)
     assert [e.text for e in finding.edits] == [".detach()"]
 
 
@@ -173,3 +173,11 @@ def test_a_meter_that_is_given_the_losses_themselves(keep: str, given: str) -> N
 @pytest.mark.parametrize("given", ["loss_a.item()", "loss_a.detach() * 1000", "float(loss_b)", "loss_a.data", "(coarse.argmax(1) == y).float().mean()"])
 def test_a_meter_that_is_given_numbers(given: str) -> None:
     assert "oom-graph-retained" not in slugs(METER.replace("KEEP", "self.values.append(value)").replace("GIVEN", given), FULL)
+
+
+def test_a_repair_that_detaches_the_sum() -> None:
+    assert slugs("-    running_loss += loss\n+    running_loss += loss.item()\n")[0] == "oom-graph-retained"
+    assert slugs("-    a += x/len(l)\n-    b += y/len(l)\n+    a += x.detach()/len(l)\n+    b += y.detach()/len(l)\n")[0] == "oom-graph-retained"
+    assert not slugs("+    running_loss += loss.item()\n")
+    assert not slugs("-    total += labels.size(0)\n+    total += len(labels)\n")
+    assert "oom-graph-retained" not in slugs("-    running_loss += loss.item()\n+    running_loss += loss.detach()\n")

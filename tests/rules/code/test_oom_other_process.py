@@ -108,3 +108,19 @@ def test_several_processes_of_one_program_that_use_jax(text: str) -> None:
 
 def test_one_process_that_uses_jax() -> None:
     assert "oom-other-process" not in slugs(EXHAUSTED, SIBLINGS.replace("    for seed in range(2):\n        mp", "    seed = 0\n    mp"))
+
+
+def test_no_room_for_a_context() -> None:
+    calls = '  File "run.py", line 12, in end\n    torch.cuda.empty_cache()\n  File "/v/lib/python3.9/site-packages/torch/cuda/memory.py", line 125, in empty_cache\n    torch._C._cuda_emptyCache()\n'
+    assert slugs(calls + "RuntimeError: CUDA error: out of memory")[0] == "oom-other-process"
+    step = '  File "run.py", line 12, in step\n    loss.backward()\n'
+    assert slugs(step + "RuntimeError: CUDA error: out of memory")[0] != "oom-other-process"
+
+
+def test_a_process_whose_own_figure_is_not_known() -> None:
+    text = (
+        "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 896.00 MiB. GPU 0 has a total capacity of 21.99 GiB of which 759.38 MiB is free. "
+        "Including non-PyTorch memory, this process has {} memory in use. Of the allocated memory {} GiB is allocated by PyTorch, and 102.08 MiB is reserved by PyTorch but unallocated."
+    )
+    assert slugs(text.format("0 bytes", "20.52"))[0] != "oom-other-process"
+    assert slugs(text.format("5.20 GiB", "5.02"))[0] == "oom-other-process"

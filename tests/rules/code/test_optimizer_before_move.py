@@ -1,3 +1,4 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
 from asking import linted, slugs
 from parts.programs import HEAD, MODEL, START
@@ -137,3 +138,13 @@ net = net.cuda()
 )
 def test_found_in_other_wordings(text: str) -> None:
     assert "optimizer-before-move" in linted(text)
+
+
+MIXED = "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:1 and cpu!"
+
+
+def test_the_step_of_another_packages_optimizer() -> None:
+    step = '  File "run.py", line 3, in <module>\n    main()\n  File "/v/lib/python3.10/dist-packages/pytorch_optimizer/optimizer/prodigy.py", line 164, in step\n    d.add_(s.sum())\n'
+    assert slugs(step + MIXED)[0] == "optimizer-before-move"
+    closure = step.replace("pytorch_optimizer/optimizer/prodigy.py", "lightning/pytorch/core/optimizer.py") + '  File "net.py", line 9, in training_step\n    loss = self(x)\n'
+    assert slugs(closure + MIXED)[0] != "optimizer-before-move"

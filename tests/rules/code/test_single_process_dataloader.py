@@ -216,3 +216,10 @@ def test_a_keras_sequence_without_workers(text: str) -> None:
 )
 def test_keras_that_is_fed_otherwise(text: str) -> None:
     assert "single-process-dataloader" not in linted(text)
+
+
+def test_no_workers_beside_a_gpu_that_jumps() -> None:
+    used = "$ nvidia-smi --query-gpu=utilization.gpu --format=csv -l 1\nutilization.gpu [%]\n{} %\n{} %\n88 %\n"
+    assert slugs("workers = 0, batch size 24", used.format(0, 0))[0] == "single-process-dataloader"
+    assert not slugs("workers = 0, batch size 24", used.format(91, 90))
+    assert "single-process-dataloader" not in slugs("workers = 8, batch size 24", used.format(0, 0))

@@ -312,3 +312,22 @@ def test_synchronize_at_each_step() -> None:
     assert [(f.variant, f.weight) for f in _sync(WAITING)] == [("source", Severity.WARNING)]
     assert _sync(WAITING + "    perf_meter.update(32)\n") == []
     assert _sync(WAITING.replace("    opt.step()\n", "")) == []  # a test of gradients
+
+
+ROWS = """\
+         998234 function calls in 300.000 seconds
+
+   ncalls  tottime  percall  cumtime  percall filename:lineno(function)
+    23436   {:.3f}    0.003   61.872    0.003 {{method 'item' of '{}' objects}}
+     7812  118.204    0.015  118.204    0.015 {{method 'run_backward' of 'torch._C._EngineBase' objects}}
+"""
+
+
+@pytest.mark.parametrize(("seconds", "kind", "found"), [(61.872, "torch._C._TensorBase", True), (9.1, "torch._C.TensorBase", False), (61.872, "numpy.ndarray", False)])
+def test_rows_of_cprofile(seconds: float, kind: str, found: bool) -> None:
+    assert ("sync-in-hot-loop" in slugs(ROWS.format(seconds, kind))) == found
+
+
+@pytest.mark.parametrize(("line", "found"), [("running += loss.item()", True), ("loss.backward()", False)])
+def test_rows_of_line_profiler(line: str, found: bool) -> None:
+    assert ("sync-in-hot-loop" in slugs(f"    30       100    2345000.0  23450.0     45.6          {line}\n")) == found

@@ -228,3 +228,12 @@ def test_a_small_policy_asked_for_one_action_at_a_time() -> None:
 def test_predict_in_a_loop_of_samples_that_may_be_single() -> None:
     (finding,) = [f for f in explain("predict is slow", KERAS.replace("GIVEN", "observation")).findings if f.slug == "workload-too-small"]
     assert (finding.variant, finding.certainty) == ("predict", Certainty.POSSIBLE)
+
+
+def test_a_model_shown_on_the_gpu_that_hardly_uses_it() -> None:
+    table = "|   0  GeForce GTX 1070   WDDM  | 00000000:01:00.0  On |                  N/A |\n|  0%   44C    P2    36W / 151W |   {}MiB /  8192MiB |      {}%      Default |\n"
+    asked = '$ python -c "print(torch.cuda.is_available(), next(net.parameters()).device)"\nTrue {}\n'
+    assert slugs(table.format(1021, 2), asked.format("cuda:0"))[0] == "workload-too-small"
+    assert "workload-too-small" not in slugs(table.format(1021, 2), asked.format("cpu"))
+    assert "workload-too-small" not in slugs(table.format(1021, 93), asked.format("cuda:0"))
+    assert "workload-too-small" not in slugs(table.format(102, 2), asked.format("cuda:0"))

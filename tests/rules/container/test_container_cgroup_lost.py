@@ -23,3 +23,7 @@ def test_is_it(text: str) -> None:
 )
 def test_is_not_it(text: str) -> None:
     assert "container-cgroup-lost" not in slugs(text)
+
+
+def test_the_error_told_without_its_colon() -> None:
+    assert slugs("docker, after few hours nvidia-smi gives failed to initialize nvml unknown error") == ["container-cgroup-lost"]

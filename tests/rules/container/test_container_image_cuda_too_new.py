@@ -33,3 +33,12 @@ def test_nvidia_docker_1_names_both_versions() -> None:
 def test_a_condition_that_the_terminal_broke() -> None:
     first = explain("nvidia-container-cli: requirement error: unsatisfied condi\ntion: cuda >= 12.4", "driver version 525.60.13").findings[0]
     assert (first.slug, "12.4" in first.text("en").title) == ("container-image-cuda-too-new", True)
+
+
+def test_no_driver_that_drops_the_card() -> None:
+    refused = "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.1, please update your driver to a newer version"
+    for card, variant in (("Tesla K80", "barred"), ("Tesla T4", "refused")):
+        listed = f"| NVIDIA-SMI 470.199.02   Driver Version: 470.199.02   CUDA Version: 11.4 |\n|   0  {card}           Off  | 00000000:00:04.0 Off |"
+        root = explain(listed, refused).findings[0]
+        assert (root.slug, root.variant) == ("container-image-cuda-too-new", variant)
+        assert ("Update" in root.text("en").fix) is (variant == "refused")

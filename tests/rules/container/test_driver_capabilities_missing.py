@@ -23,3 +23,12 @@ def test_is_it(text: str) -> None:
 )
 def test_is_not_it(text: str) -> None:
     assert "driver-capabilities-missing" not in slugs(text)
+
+
+def test_a_video_library_that_cannot_be_loaded_where_nobody_tells_of_a_container() -> None:
+    lost = "[hevc_nvenc @ 0x55] Cannot load libnvidia-encode.so.1\n[hevc_nvenc @ 0x55] The minimum required Nvidia driver for nvenc is (unknown) or newer"
+    assert slugs(lost) == ["driver-capabilities-missing"]
+    old = "[h264_nvenc @ 0x1] Driver does not support the required nvenc API version. Required: 12.1 Found: 11.1\nThe minimum required Nvidia driver for nvenc is 530.41.03 or newer"
+    windows = "[h264_nvenc @ 0001] Cannot load nvEncodeAPI64.dll\nThe minimum required Nvidia driver for nvenc is (unknown) or newer"
+    sessions = "[h264_nvenc @ 0x55] OpenEncodeSessionEx failed: out of memory (10): (no details)"
+    assert not any("driver-capabilities-missing" in slugs(text) for text in (old, windows, sessions))

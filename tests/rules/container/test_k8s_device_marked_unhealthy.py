@@ -1,3 +1,4 @@
+# ruff: noqa: E501  printed lines stand in one piece
 
 import pytest
 from asking import slugs
@@ -22,3 +23,9 @@ def test_is_it(text: str) -> None:
 )
 def test_is_not_it(text: str) -> None:
     assert "k8s-device-marked-unhealthy" not in slugs(text)
+
+
+def test_a_node_as_yaml() -> None:
+    node = 'status:\n  allocatable:\n    cpu: "48"\n    nvidia.com/gpu: "{}"\n    pods: "110"\n  capacity:\n    cpu: "48"\n    nvidia.com/gpu: "16"\n    pods: "110"'
+    assert slugs(node.format(0)) == slugs(node.format(15)) == ["k8s-device-marked-unhealthy"]
+    assert slugs(node.format(16)) == []

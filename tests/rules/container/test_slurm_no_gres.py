@@ -1,3 +1,4 @@
+# ruff: noqa: E501  printed lines stand in one piece
 
 import pytest
 from asking import slugs
@@ -24,3 +25,10 @@ def test_is_it(text: str) -> None:
 )
 def test_is_not_it(text: str) -> None:
     assert "slurm-no-gres" not in slugs(text)
+
+
+def test_only_the_step_is_without_gpu() -> None:
+    job = '#!/bin/bash\n#SBATCH {}\npython -c "import torch; print(torch.cuda.is_available())"\nsrun python -c "import torch; print(torch.cuda.is_available())"\n\n'
+    assert slugs(job.format("--constraint=gpu") + "True\nFalse\n") == ["slurm-no-gres"]
+    assert slugs(job.format("--constraint=gpu") + "True\nTrue\n") == []
+    assert "slurm-no-gres" not in slugs(job.format("--gres=gpu:1") + "True\nFalse\n")

@@ -44,3 +44,8 @@ def test_a_user_of_whom_no_name_is_known_is_no_variable_of_a_shell() -> None:
     ).findings
     assert found.text("en").title.startswith("ann may not open /dev/nvidia")
     assert found.text("zh").title.startswith("ann 没有权限打开 /dev/nvidia")
+
+
+def test_as_root_it_works() -> None:
+    assert slugs("As root it works, but as my user: RuntimeError: No CUDA GPUs are available") == ["device-permission-denied"]
+    assert slugs("As root user it works") == []

@@ -1,5 +1,6 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
-from asking import slugs
+from asking import explain, slugs
 
 
 @pytest.mark.parametrize(
@@ -29,3 +30,12 @@ def test_is_it(text: str) -> None:
 )
 def test_is_not_it(text: str) -> None:
     assert "driver-library-mismatch" not in slugs(text)
+
+
+def test_packages_without_a_state() -> None:
+    told = explain(
+        "Failed to initialize NVML: Driver/library version mismatch", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.90.07  Fri May 31 09:35:42 UTC 2024",
+        "nvidia-driver-550:amd64 550.107.02-0ubuntu0.24.04.1",
+    ).findings[0]  # fmt: skip
+    assert (told.slug, told.values["module"], told.values["user"]) == ("driver-library-mismatch", "550.90.07", "550.107.02")
+    assert "driver-library-mismatch" not in slugs("nvidia-driver-550:amd64 550.107.02-0ubuntu0.24.04.1")

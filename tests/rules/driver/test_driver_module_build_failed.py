@@ -1,6 +1,6 @@
 # ruff: noqa: E501  printed lines stand in one piece
 import pytest
-from asking import slugs
+from asking import explain, slugs
 
 
 @pytest.mark.parametrize(
@@ -56,3 +56,16 @@ def test_is_not_it(text: str) -> None:
 
 def test_an_autoinstall_that_was_skipped() -> None:
     assert slugs("dkms: autoinstall for kernel 6.8.0-40-generic was skipped since the kernel headers for this kernel do not seem to be installed.")[:1] == ["driver-module-build-failed"]
+
+
+def test_the_kernel_is_named_by_the_lines_of_make() -> None:
+    for line in ("make[1]: Leaving directory '/usr/src/linux-headers-6.6.15-x64v3-xanmod1'", "make[1]: Entering directory '/usr/src/kernels/6.8.5-301.fc40.x86_64'"):
+        told = explain(f"ERROR: modpost: GPL-incompatible module nvidia.ko uses GPL-only symbol '__rcu_read_lock'\n{line}").findings[0]
+        assert told.slug == "driver-module-build-failed"
+        assert told.values["kernel"] in line
+
+
+def test_a_build_by_hand_without_the_kernels_tree() -> None:
+    stop = "make[2]: *** /lib/modules/5.10.0-20-arm64/build: No such file or directory.  Stop."
+    assert slugs("make -C kernel-open modules\n" + stop) == ["driver-module-build-failed"]
+    assert slugs("make -C rtl8812au modules\n" + stop) == []

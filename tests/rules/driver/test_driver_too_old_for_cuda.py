@@ -1,5 +1,7 @@
 import pytest
-from asking import slugs
+from asking import explain, slugs
+
+from ongpu.report.recipes import commands
 
 
 @pytest.mark.parametrize(
@@ -43,3 +45,49 @@ def test_is_it(text: str) -> None:
 )
 def test_is_not_it(text: str) -> None:
     assert "driver-too-old-for-cuda" not in slugs(text)
+
+
+KEPLER = """\
+| NVIDIA-SMI 470.199.02   Driver Version: 470.199.02   CUDA Version: 11.4 |
+|   0  Tesla K80           Off  | 00000000:00:04.0 Off |                    0 |
+PyTorch version: 2.3.1+cu121
+CUDA used to build PyTorch: 12.1
+Is CUDA available: False
+Python version: 3.10.12
+"""
+PASCAL = KEPLER.replace("Tesla K80", "GeForce GTX 1080").replace("470.199.02", "535.183.01")
+
+
+@pytest.mark.parametrize(
+    ("text", "card"),
+    [
+        (KEPLER, "Tesla K80"),
+        (KEPLER.replace("Tesla K80", "GeForce GTX 580").replace("470.199.02", "390.157"), "GTX 580"),
+        (PASCAL.replace("2.3.1+cu121", "2.9.1+cu130").replace("12.1", "13.0"), "GTX 1080"),
+    ],
+)
+@pytest.mark.parametrize("system", ["", 'ID=debian\nVERSION_ID="12"\n', "ID=arch\n", "ID=fedora\n", "ID=rhel\n", "ID=ubuntu\n"])
+def test_no_driver_that_drops_the_card(text: str, card: str, system: str) -> None:
+    report = explain(text, *([system] if system else []))
+    root = report.findings[0]
+    assert (root.slug, root.variant) == ("driver-too-old-for-cuda", "barred")
+    assert card in root.text("en").title
+    runs = [command.run for command in commands(root, report)]
+    assert all("pip" in run for run in runs)
+    assert not any("cu12" in run for run in runs) or "1080" in card
+
+
+def test_a_newer_driver_where_the_card_has_one() -> None:
+    report = explain(KEPLER.replace("Tesla K80", "GeForce GTX 1080"))
+    assert report.findings[0].variant != "barred"
+    assert any("nvidia-driver-535" in command.run for command in commands(report.findings[0], report))
+
+
+@pytest.mark.parametrize(("text", "told"), [
+    ("torch.cuda.is_available() returning False. My Nvidia driver is not supported for the pytorch-gpu version that was requested.", True),
+    ("torch.cuda.is_available() returns False. My driver was too old for this pytorch.", True),
+    ("The old driver was too old for my taste.", False),
+    ("The amdgpu driver is not supported by this kernel.", False),
+])
+def test_a_reporter_who_names_the_old_driver_is_heard(text: str, told: bool) -> None:
+    assert ("driver-too-old-for-cuda" in slugs(text)) is told

@@ -1,5 +1,7 @@
 import pytest
-from asking import slugs
+from asking import explain, slugs
+
+from ongpu.report.recipes import commands
 
 
 @pytest.mark.parametrize(
@@ -25,3 +27,11 @@ def test_is_it(text: str) -> None:
 )
 def test_is_not_it(text: str) -> None:
     assert "exclusive-process-mode" not in slugs(text)
+
+
+def test_only_the_card_that_is_closed_is_opened_and_its_mode_can_be_restored() -> None:
+    listed = "index, name, compute_mode\n0, NVIDIA A100-SXM4-80GB, Default\n1, NVIDIA A100-SXM4-80GB, Prohibited\n"
+    report = explain("$ nvidia-smi --query-gpu=index,name,compute_mode --format=csv\n" + listed)
+    assert report.findings[0].variant == "prohibited"
+    changing = [c for c in commands(report.findings[0], report) if " -c " in c.run]
+    assert [(c.run, c.undo) for c in changing] == [("sudo nvidia-smi -i 1 -c 0", "sudo nvidia-smi -i 1 -c PROHIBITED")]

@@ -34,3 +34,11 @@ def test_the_oops_line_is_shown() -> None:
     first = explain(text).findings[0]
     assert first.slug == "kernel-driver-incompatible"
     assert any("NULL pointer" in ref.quote for ref in first.refs)
+
+
+def test_a_task_of_the_driver_hangs_on_one_kernel_and_not_on_another() -> None:
+    hung = "INFO: task nvidia-modeset/:883 blocked for more than 122 seconds."
+    here = "kernel 6.16.3-generic, nvidia-driver-570-open 570.172.08."
+    assert slugs(f"{here} With kernel 6.12 and the same driver all is well.", hung) == ["kernel-driver-incompatible"]
+    assert "kernel-driver-incompatible" not in slugs(here, hung)
+    assert "kernel-driver-incompatible" not in slugs(here, "INFO: task jbd2/sda1-8:883 blocked for more than 122 seconds.")

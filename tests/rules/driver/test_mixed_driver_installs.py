@@ -1,5 +1,7 @@
 import pytest
-from asking import slugs
+from asking import explain, slugs
+
+from ongpu.report.recipes import commands
 
 
 @pytest.mark.parametrize(
@@ -40,3 +42,10 @@ def test_is_it(text: str) -> None:
 )
 def test_is_not_it(text: str) -> None:
     assert "mixed-driver-installs" not in slugs(text)
+
+
+def test_the_package_that_is_installed_is_the_one_to_reinstall() -> None:
+    listed = "$ dpkg -l\nii  nvidia-driver-535-server  535.183.01-0ubuntu0.22.04.1  amd64  NVIDIA Server Driver\n"
+    report = explain(listed, "$ ls /usr/bin/nvidia-uninstall\n/usr/bin/nvidia-uninstall\n")
+    assert report.findings[0].slug == "mixed-driver-installs"
+    assert any("--reinstall nvidia-driver-535-server " in command.run for command in commands(report.findings[0], report))

@@ -2,6 +2,8 @@
 import pytest
 from asking import explain, slugs
 
+from ongpu.model import Severity
+
 
 @pytest.mark.parametrize(
     "text",
@@ -54,3 +56,9 @@ def test_what_failed_because_of_it_is_shown() -> None:
     first = explain("bash: nvidia-smi: command not found", "$ lspci -k\n01:00.0 VGA compatible controller: NVIDIA Corporation GP104 [GeForce GTX 1080]\n\tKernel driver in use: nouveau").findings[0]
     assert first.slug == "nouveau-conflict"
     assert any("nvidia-smi" in ref.quote for ref in first.refs)
+
+
+def test_the_successor_of_nouveau() -> None:
+    told = explain("NVRM: GPU 0000:01:00.0 is already bound to NovaCore.\nNVRM: No NVIDIA devices probed.").findings
+    assert [(f.slug, f.variant) for f in told if f.weight > Severity.NOTE] == [("nouveau-conflict", "nova")]
+    assert slugs("the nova_core driver was merged into Linux 6.15") == []

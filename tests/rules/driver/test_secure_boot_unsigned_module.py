@@ -45,3 +45,9 @@ def test_is_it(text: str) -> None:
 )
 def test_is_not_it(text: str) -> None:
     assert "secure-boot-unsigned-module" not in slugs(text)
+
+
+def test_a_kernel_that_is_locked_down_by_its_configuration() -> None:
+    locked = "[    0.000000] Kernel is locked down from Kernel configuration; see man kernel_lockdown.7\n"
+    down = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."
+    assert "secure-boot-unsigned-module" not in slugs(locked + down)

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
 from asking import slugs
 
@@ -26,3 +27,8 @@ def test_is_it(text: str) -> None:
 )
 def test_is_not_it(text: str) -> None:
     assert "suspend-uvm-broken" not in slugs(text)
+
+
+def test_a_computer_that_wakes_up() -> None:
+    assert slugs("GPU becomes unavailable after the computer wakes up from sleep mode; sudo rmmod nvidia_uvm helped") == ["suspend-uvm-broken"]
+    assert slugs("the GPU becomes unavailable when I start a second program") == []

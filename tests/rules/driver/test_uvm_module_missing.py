@@ -35,3 +35,11 @@ def test_is_not_it(text: str) -> None:
 
 def test_nvidia_docker_1_cannot_load_it() -> None:
     assert slugs("$ nvidia-docker run --rm nvidia/cuda nvidia-smi\nError: Could not load UVM kernel module. Is nvidia-modprobe installed?")[:1] == ["uvm-module-missing"]
+
+
+def test_a_go_program_panics_at_its_start() -> None:
+    panic = "panic: Unknown\n\ngoroutine 1 [running]:\ngithub.com/chewxy/cu.init.1()\n\tgithub.com/chewxy/cu/cu.go:13 +0x5e\n"
+    modules = "$ lsmod | grep nvidia\nnvidia_drm             53248  1\nnvidia_modeset        790528  4 nvidia_drm\n{}nvidia              11489280  82 nvidia_modeset\n"
+    assert slugs(panic, modules.format("")) == ["uvm-module-missing"]
+    assert "uvm-module-missing" not in slugs(panic, modules.format("nvidia_uvm            1036288  0\n"))
+    assert "uvm-module-missing" not in slugs("panic: Unknown column 'x' in query", modules.format(""))

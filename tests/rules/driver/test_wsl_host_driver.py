@@ -45,3 +45,10 @@ def test_the_folder_that_windows_fills_has_no_libcuda() -> None:
 def test_the_folder_or_libcuda_in_it_is_absent() -> None:
     assert slugs("$ ls /usr/lib/wsl/lib\nls: cannot access '/usr/lib/wsl/lib': No such file or directory\nWSL 2, Ubuntu 22.04, CUDA is not available")[:1] == ["wsl-host-driver"]
     assert "wsl-host-driver" not in slugs("ldconfig: /usr/lib/wsl/lib/libcuda.so.1 is not a symbolic link")
+
+
+def test_a_driver_of_windows_from_before_wsl() -> None:
+    banner = "NVIDIA-SMI {0}       Driver Version: {0}       CUDA Version: 11.0"
+    told = explain("WSL2 needs driver 455.41; after the update WSL doesn't see the GPU.", banner.format("451.67")).findings[0]
+    assert (told.slug, told.values["version"]) == ("wsl-host-driver", "451.67")  # not the one that is asked for
+    assert slugs("WSL2, my program doesn't see the GPU.", banner.format("551.67")) == []

@@ -83,3 +83,18 @@ def test_numbers_of_nvidia_smi_used_as_cudas(text: str, found: tuple[int, str]) 
 )
 def test_neighbours_in_source(text: str) -> None:
     assert _weights(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "with several different cards the GPU index of CUDA may not match the index shown in nvidia-smi",
+        "ethminer is not reporting the GPUs in the same order as nvidia-smi; a 1070 and several 1060s",
+    ],
+)
+def test_the_order_is_told(text: str) -> None:
+    assert slugs(text) == ["cuda-device-order"]
+
+
+def test_the_order_is_told_to_be_right() -> None:
+    assert slugs("the program reports the GPUs in the same order as nvidia-smi") == []

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
 from asking import linted, slugs
 from parts.dryruns import CALL
@@ -138,3 +139,11 @@ if __name__ == "__main__":
 )
 def test_found_in_other_wordings(text: str) -> None:
     assert "fork-after-cuda-init" in linted(text)
+
+
+def test_a_servers_workers_are_no_loaders() -> None:
+    said = "RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method"
+    worker = "(VllmWorkerProcess pid=13359) ERROR 08-05 multiproc_worker_utils.py:226] Exception in worker VllmWorkerProcess while processing method init_device: "
+    assert slugs(worker + said) == ["fork-after-cuda-init"]
+    assert slugs("RuntimeError: Caught RuntimeError in DataLoader worker process 0.\n" + said) == ["cuda-tensor-in-worker"]
+    assert slugs("with num_workers > 0 and data moved to cuda in __getitem__\n" + said) == ["cuda-tensor-in-worker"]

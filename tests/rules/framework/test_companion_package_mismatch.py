@@ -1,6 +1,6 @@
 # ruff: noqa: E501  printed lines stand in one piece
 import pytest
-from asking import slugs
+from asking import explain, slugs
 
 
 @pytest.mark.parametrize(
@@ -64,3 +64,42 @@ def test_a_procedure_that_windows_does_not_find_in_a_companion() -> None:
     text = 'OSError: [WinError 127] The specified procedure could not be found. Error loading "C:\\Python310\\Lib\\site-packages\\{}\\x.pyd" or one of its dependencies.'
     assert slugs(text.format("torch_sparse"))[:1] == ["companion-package-mismatch"]
     assert "companion-package-mismatch" not in slugs(text.format("shapely"))
+
+
+def test_torchvisions_operator_cannot_be_found() -> None:
+    assert slugs("Could not find the operator torchvision::nms. Please make sure you have already registered the operator")[:1] == ["companion-package-mismatch"]
+
+
+def test_an_undefined_symbol_that_is_not_named() -> None:
+    assert slugs("importerror: /flash_attn_2_cuda.cpython-310-x86_64-linux-gnu.so: undefined symbol") == ["companion-package-mismatch"]
+    assert "companion-package-mismatch" not in slugs("importerror: /opt/mine/parser.cpython-310-x86_64-linux-gnu.so: undefined symbol")
+
+
+def test_what_each_kernel_of_xformers_would_need_is_not_the_cause() -> None:
+    listed = "`fa3F@0.0.0` is not supported because:\n    xFormers wasn't build with CUDA support\n    requires device with capability > (9, 0) but your GPU has capability (8, 6) (too old)"
+    assert slugs(listed) == ["companion-package-mismatch"]
+
+
+@pytest.mark.parametrize(
+    ("listed", "name", "variant"),
+    [
+        (("torch 2.5.1+cu121", "xformers 0.0.27"), "xformers", "versions"),
+        (("torch 2.5.1", "nvidia-cudnn-cu12 8.9.2.26"), "nvidia-cudnn-cu12", "pinned"),
+        (("torch 2.5.1", "triton 2.0.0"), "triton", "pinned"),
+        (("jax 0.5.0", "jaxlib 0.4.30"), "", "jax"),
+        (("torch 2.5.1", "xformers 0.0.28.post3", "nvidia-cudnn-cu12 9.1.0.70", "triton 3.1.0"), "", None),
+        (("torch 2.5.1", "nvidia-cudnn-cu12 9.5.1.17"), "", None),
+        (("torch 2.10.0", "xformers 0.0.34"), "", None),
+        (("jax 0.5.0", "jaxlib 0.5.0"), "", None),
+        (("torch 2.5.1+cpu", "nvidia-cudnn-cu12 8.9.2.26"), "", None),
+    ],
+)
+def test_lists_whose_packages_do_not_fit(listed: tuple[str, ...], name: str, variant: str | None) -> None:
+    rows = [one.split() for one in ("Package Version", "-------------------- ------------", *sorted((*listed, "numpy 1.26.4")))]
+    text = "$ pip list\n" + "".join(f"{package:20} {version}\n" for package, version in rows)
+    found = [f for f in explain(text).findings if f.slug == "companion-package-mismatch"]
+    assert [(f.values.get("name", ""), f.variant) for f in found] == ([(name, variant)] if variant else [])
+
+
+def test_a_version_that_a_sentence_names_is_not_installed() -> None:
+    assert "companion-package-mismatch" not in slugs("torch version: 2.1.2+cu121", "[WARNING] please install triton==1.0.0 if you want to use sparse attention")

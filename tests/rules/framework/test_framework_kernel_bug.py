@@ -33,3 +33,10 @@ def test_is_it(texts: tuple[str, ...]) -> None:
 )
 def test_is_not_it(texts: tuple[str, ...]) -> None:
     assert "framework-kernel-bug" not in slugs(*texts)
+
+
+def test_one_release_works_and_the_next_does_not() -> None:
+    fails = "CUBLAS failure 1: invalid argument ; expr=cublasSetStream(cublas_handle_, stream);"
+    assert slugs(fails, "ORT 1.16.1, CUDA provider; the same model on ORT 1.16.0 works") == ["framework-kernel-bug"]
+    assert slugs("torch 2.1.0\nwith driver 535.54 works, with driver 470 it says the driver is too old") == ["driver-too-old-for-cuda"]
+    assert "framework-kernel-bug" not in slugs("ModuleNotFoundError: No module named foo\nwith python 3.10 works")

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
 from asking import slugs
 
@@ -53,3 +54,13 @@ def test_is_not_it(texts: tuple[str, ...]) -> None:
 )
 def test_other_languages_and_libraries_without_their_cuda_part(text: str) -> None:
     assert slugs(text)[:1] == ["gpu-extra-missing"]
+
+
+def test_blas_is_zero_with_and_without_spaces() -> None:
+    for words in ("BLAS = 0", "BLAS=0", "blas=0"):
+        assert slugs(f"llama-cpp-python 0.2.89, the server starts but still shows {words} and no GPU usage") == ["gpu-extra-missing"]
+    assert "gpu-extra-missing" not in slugs("make LLAMA_OPENBLAS=0 LLAMA_CUBLAS=1, the server starts and uses the GPU")
+
+
+def test_faiss_falls_back() -> None:
+    assert slugs("Failed to load GPU Faiss: ./_swigfaiss_gpu.so: undefined symbol: omp_set_lock\nFaiss falling back to CPU-only.") == ["gpu-extra-missing"]

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
 from asking import slugs
 
@@ -29,3 +30,9 @@ def test_is_it(texts: tuple[str, ...]) -> None:
 )
 def test_is_not_it(texts: tuple[str, ...]) -> None:
     assert "tf-native-windows-dropped" not in slugs(*texts)
+
+
+def test_the_version_as_tensorflows_form_asks_for_it() -> None:
+    told = "v2.{0}.0-rc2-15-g6290819256d 2.{0}.0\nEdition: Windows 11 Home ; Version: 22H2\ntensorflow can not find GPU. NVIDIA GeForce RTX 3050 Ti Laptop GPU"
+    assert slugs(told.format(11)) == ["tf-native-windows-dropped"]
+    assert "tf-native-windows-dropped" not in slugs(told.format(10))

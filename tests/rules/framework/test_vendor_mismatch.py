@@ -32,3 +32,7 @@ def test_is_it(texts: tuple[str, ...]) -> None:
 )
 def test_is_not_it(texts: tuple[str, ...]) -> None:
     assert "vendor-mismatch" not in slugs(*texts)
+
+
+def test_forges_words_on_an_amd_card() -> None:
+    assert slugs("Windows 11\nGPU: Radeon RX9070\nRuntimeError: PyTorch is not able to access CUDA")[:1] == ["vendor-mismatch"]

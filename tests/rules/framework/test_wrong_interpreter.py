@@ -1,5 +1,6 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
-from asking import slugs
+from asking import explain, slugs
 
 
 @pytest.mark.parametrize(
@@ -35,3 +36,18 @@ def test_is_it(texts: tuple[str, ...]) -> None:
 )
 def test_is_not_it(texts: tuple[str, ...]) -> None:
     assert "wrong-interpreter" not in slugs(*texts)
+
+
+def test_a_notebook_of_windows_started_in_wsl() -> None:
+    here = "$ python3 -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\"\n[PhysicalDevice(name='/physical_device:GPU:0', device_type='GPU')]"
+    told = explain(here, "WSL2\njupyter notebook.exe from the same shell: the same line in a cell prints []").findings[0]
+    assert (told.slug, told.variant, told.values["exe"]) == ("wrong-interpreter", "exe", "jupyter notebook.exe")
+    assert slugs(here, "WSL2\nthe notebook prints the same list") == []
+    assert slugs("the notebook prints [] for the GPUs") == []
+
+
+def test_the_commands_are_shown() -> None:
+    answers = "$ python3 -c \"import torch; print(torch.cuda.is_available())\"\nFalse\n$ python -c \"import torch; print(torch.cuda.is_available())\"\nTrue"
+    told = explain(answers).findings[0]
+    assert told.slug == "wrong-interpreter"
+    assert any("python3 -c" in ref.quote for ref in told.refs)

@@ -1,5 +1,5 @@
 import pytest
-from asking import slugs
+from asking import explain, slugs
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,16 @@ def test_found(text: str) -> None:
 )
 def test_neighbours_are_not_it(text: str) -> None:
     assert "compute-capability-too-old" not in slugs(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"hipErrorNoBinaryForGpu: Unable to find code object for all current devices!"',
+        "rocBLAS error: Cannot read /opt/rocm/lib/rocblas/library/TensileLibrary.dat: Illegal seek for GPU arch : gfx1031",
+        "RuntimeError: HIP error: invalid device function",
+    ],
+)
+def test_a_rocm_build_without_code_for_the_card(text: str) -> None:
+    told = explain(text).findings[0]
+    assert (told.slug, told.variant) == ("compute-capability-too-old", "hip")

@@ -1,6 +1,10 @@
 import pytest
 from asking import explain, slugs
 
+from ongpu.facts.hardware import Gpu, Gpus
+from ongpu.lazy import replace
+from ongpu.rules.hardware import ecc_uncorrectable
+
 
 @pytest.mark.parametrize(
     "text",
@@ -38,3 +42,13 @@ def test_words_of_a_program_name_no_gpu_and_no_xid(lang: str) -> None:
     title = finding.text(lang).title
     assert "Xid" not in title
     assert "the GPU" not in title
+
+
+@pytest.mark.parametrize(("pending", "is_reset"), [(True, True), (False, False), (None, True)])
+def test_a_reset_is_advised_where_a_row_may_wait_for_it(pending: bool | None, is_reset: bool) -> None:
+    gpus = Gpus(gpus=(Gpu(index=0, ecc_uncorrected=3, remap_pending=pending),))
+    (finding,) = ecc_uncorrectable.check(None, None, gpus)
+    assert ("reset-gpu" in {fix.recipe for fix in finding.fixes}) is is_reset
+    text = replace(finding, rule=ecc_uncorrectable.RULE).text("en")
+    assert ("reset" in text.fix) is is_reset
+    assert ("Pending: Yes" in text.title) is (pending is True)

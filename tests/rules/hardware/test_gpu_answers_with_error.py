@@ -1,5 +1,7 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import json
 
+import asking
 import pytest
 
 from ongpu.engine import diagnose
@@ -34,3 +36,11 @@ def test_found(error: str, code: int, variant: str) -> None:
 )  # fmt: skip
 def test_neighbours_are_not_it(error: str, code: int, slug: str) -> None:
     assert {name for name, _ in slugs(error, code)} in ({slug}, set())
+
+
+def test_a_card_that_the_driver_cannot_start() -> None:
+    bare = "NVRM: GPU 0000:13:00.0: RmInitAdapter failed! (0x25:0x65:1589)\nNVRM: GPU 0000:13:00.0: rm_init_adapter failed, device minor number 0"
+    told = asking.explain(bare).findings[0]
+    assert (told.slug, told.variant, told.values["gpu"]) == ("gpu-answers-with-error", "init", "0000:13:00.0")
+    assert asking.slugs("NVRM: GPU 0000:13:00.0: GPU does not have the necessary power cables connected.\n" + bare) == ["power-cable-missing"]
+    assert asking.slugs("NVRM: osInitNvMapping: *** Cannot attach gpu\n" + bare) == ["gpu-fell-off-bus"]

@@ -51,3 +51,9 @@ def test_an_excerpt_of_lspci_beside_cards_that_the_driver_lists() -> None:
     bridges = "$ sudo lspci -vvv\n00:03.1 PCI bridge: Advanced Micro Devices, Inc. [AMD] Starship/Matisse GPP Bridge\n\tLnkSta: Speed 16GT/s, Width x16\n"
     listed = "$ nvidia-smi -L\nGPU 0: NVIDIA RTX A6000 (UUID: GPU-11111111-2222-3333-4444-555555555555)"
     assert "gpu-not-on-bus" not in slugs(bridges, listed)
+
+
+def test_a_laptop_that_is_sold_with_a_card() -> None:
+    empty = "$ lspci | grep -i nvidia\n"
+    assert slugs(empty, "NovaCustom V56, sold with an NVIDIA dGPU, firmware v0.9.1") == ["gpu-not-on-bus"]
+    assert slugs(empty, "a laptop that was sold without any extra card") == ["no-nvidia-gpu"]

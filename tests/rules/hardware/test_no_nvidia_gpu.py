@@ -34,3 +34,11 @@ def test_neighbours_are_not_it(text: str) -> None:
 @pytest.mark.parametrize("graphics", ["Intel(R) Iris(R) Xe Graphics", "Intel® Iris® Plus Graphics 655", "Intel(R) Arc(TM) Graphics", "Intel UHD Graphics 620"])
 def test_only_intels_graphics_are_told(graphics: str) -> None:
     assert slugs("RuntimeError: Found no NVIDIA driver on your system.", f"Laptop, {graphics}")[:1] == ["no-nvidia-gpu"]
+
+
+def test_a_rented_server_that_shows_no_graphics_at_all() -> None:
+    lspci = "(base) root@vmanager:~# sudo lspci -vkk | grep VGA\n(base) root@vmanager:~#"
+    smi = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."
+    assert slugs(lspci, smi, "a VPS with Ubuntu 20.04")[:1] == ["no-nvidia-gpu"]
+    assert "no-nvidia-gpu" not in slugs(lspci, smi, "on a GCP machine with a T4")  # such a card is a 3D controller
+    assert "no-nvidia-gpu" not in slugs(smi, "a VPS with Ubuntu 20.04")

@@ -29,3 +29,9 @@ def test_found(text: str) -> None:
 )
 def test_neighbours_are_not_it(text: str) -> None:
     assert "nvlink-error" not in slugs(text)
+
+
+@pytest.mark.parametrize("bus", ["PCI:...", "PCI:xxxx", "PCI:<redacted>"])
+def test_an_address_that_was_struck_out(bus: str) -> None:
+    assert slugs(f"NVRM: Xid ({bus}): 145, RLW_RXPIPE Nonfatal XC0 i0 Link 11 (...)") == ["nvlink-error"]
+    assert slugs(f"NVRM: Xid ({bus}): 79, pid=1, GPU has fallen off the bus.") == ["gpu-fell-off-bus"]

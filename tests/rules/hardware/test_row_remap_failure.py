@@ -1,5 +1,5 @@
 import pytest
-from asking import slugs
+from asking import explain, slugs
 
 
 @pytest.mark.parametrize(
@@ -24,3 +24,10 @@ def test_found(text: str) -> None:
 )
 def test_neighbours_are_not_it(text: str) -> None:
     assert "row-remap-failure" not in slugs(text)
+
+
+def test_an_xid_is_named_only_where_one_was_seen() -> None:
+    counted = explain("        Remapping Failure Occurred        : Yes").findings[0]
+    assert "Xid" not in counted.text("en").title
+    assert "Xid" not in counted.text("zh").title
+    assert "(Xid 64)" in explain("NVRM: Xid (PCI:0000:04:00): 64, Row Remapper: failed").findings[0].text("en").title

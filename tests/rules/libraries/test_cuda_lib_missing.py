@@ -59,3 +59,12 @@ def test_is_not_it(texts: tuple[str, ...]) -> None:
 def test_ollamas_driver_library_is_no_cuda_library() -> None:
     text = 'level=INFO msg="unable to load cuda driver library" library=/usr/lib/libcuda.so.550.54 error="cuda driver library init failure: 999"'
     assert "cuda-lib-missing" not in slugs(text)
+
+
+LOAD = "2021-12-14 11:35:53: W tensorflow/stream_executor/platform/default/dso_loader.cc:64] Could not load dynamic library '{lib}'; dlerror: {lib}: cannot open shared object file: No such file or directory\n"
+
+
+def test_tensorflow_that_only_came_along_where_pytorch_ended_the_run() -> None:
+    text = LOAD.format(lib="libcudart.so.11.0")
+    assert not slugs(text + "RuntimeError: stack expects each tensor to be equal size, but got [994, 295, 2] at entry 0 and [994, 803, 2] at entry 1")
+    assert slugs(text + "ValueError: Unknown layer: Conv")[0] == "cuda-lib-missing"

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
 from asking import slugs
 
@@ -33,3 +34,12 @@ def test_is_it(texts: tuple[str, ...]) -> None:
 )
 def test_is_not_it(texts: tuple[str, ...]) -> None:
     assert "cudnn-missing" not in slugs(*texts)
+
+
+LOAD = "2021-12-14 11:35:53: W tensorflow/stream_executor/platform/default/dso_loader.cc:64] Could not load dynamic library '{lib}'; dlerror: {lib}: cannot open shared object file: No such file or directory\n"
+
+
+def test_tensorflow_that_only_came_along_where_pytorch_ended_the_run() -> None:
+    text = LOAD.format(lib="libcudnn.so.8")
+    assert not slugs(text + "RuntimeError: stack expects each tensor to be equal size, but got [994, 295, 2] at entry 0 and [994, 803, 2] at entry 1")
+    assert slugs(text + "ValueError: Unknown layer: Conv")[0] == "cudnn-missing"

@@ -58,3 +58,32 @@ def test_a_dry_run_that_reads_back_what_was_not_saved_is_not_the_scripts_fault()
     assert (report.findings, report.verdict) == ((), Verdict.UNKNOWN)
     assert "reads back what it saved" in report.unknown[0].because
     assert [f.slug for f in judged(outcome="error", error=told).findings] == ["not-gpu-related"]
+
+
+def test_a_fan_that_may_not_be_set() -> None:
+    for line in (
+        "ERROR: Error assigning value 70 to attribute 'GPUTargetFanSpeed' (host:0[fan:0]) as specified in assignment '[fan:0]/GPUTargetFanSpeed=70' (Unknown Error).",
+        "ERROR: Error resolving target specification '' (No targets match target specification), specified in query 'GPUCurrentFanSpeedRPM'.",
+    ):
+        assert notes(line) == ["not-gpu-related"]
+        assert slugs(line) == []
+    assert notes("  Attribute 'GPUTargetFanSpeed' (host:0[fan:0]): 70.") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RuntimeError: stack expects each tensor to be equal size, but got [3, 256, 256] at entry 0 and [3, 256, 200] at entry 3",
+        "ValueError: operands could not be broadcast together with shapes (128,64) (128,32)",
+        "RuntimeError: The expanded size of the tensor (1) must match the existing size (77) at non-singleton dimension 0.",
+        "ValueError: Dimensions must be equal, but are 10 and 5 for '{{node mean_squared_error/SquaredDifference}}'",
+        "errors_impl.InvalidArgumentError: Cannot batch tensors with different shapes in component 0. First element had shape [300,300,3]",
+        "RuntimeError: grad can be implicitly created only for scalar outputs",
+        "RuntimeError: Trying to backward through the graph a second time, but the buffers have already been freed.",
+        "RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one.",
+        "FloatingPointError: Loss became infinite or NaN at iteration=220!",
+    ],
+)
+def test_faults_that_a_cpu_would_have_too(text: str) -> None:
+    assert "not-gpu-related" in notes(text)
+    assert not slugs(text)

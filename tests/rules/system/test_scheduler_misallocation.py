@@ -42,3 +42,12 @@ CARD = "|   0  NVIDIA A100          On   |   00000000:01:00.0 Off |             
 def test_a_number_by_hand_leads_to_a_full_card_of_another_job(given: str, used: int, found: bool) -> None:
     texts = (f"SLURM_JOB_GPUS={given}\nCUDA_VISIBLE_DEVICES=0\n", "$ nvidia-smi\n" + CARD.format(used), "RuntimeError: CUDA error: out of memory")
     assert ("scheduler-misallocation" in slugs(*texts)) is found
+
+
+def test_a_step_that_lists_more_than_it_asked_for() -> None:
+    card = "GPU {}: Tesla V100 (UUID: GPU-b668a901-6b19-5c0c-554c-cce49d58af0{})\n"
+    assert slugs("$ srun --gres=gpu:2 nvidia-smi -L | wc -l\n16") == ["scheduler-misallocation"]
+    assert slugs("$ srun --gres=gpu:1 nvidia-smi -L\n" + card.format(0, "a") + card.format(1, "b")) == ["scheduler-misallocation"]
+    assert slugs("$ srun --gres=gpu:2 nvidia-smi -L | wc -l\n2") == []
+    assert slugs("$ srun -N2 --gres=gpu:2 nvidia-smi -L | wc -l\n4") == []  # two nodes answer
+    assert slugs("$ srun --ntasks=2 --gpus-per-task=1 nvidia-smi -L\n" + card.format(0, "a") + card.format(0, "b")) == []

@@ -61,10 +61,11 @@ def _in_source(script: Script) -> Iterator[Finding]:
         ranks = script.says("LOCAL_RANK", "init_process_group", "DistributedDataParallel") and not alone
         if not ranks and not _maybe(script):
             continue  # the script is for a machine with a GPU: the checkpoint's device is there
+        away = not ranks and not script.trains and not any(True for _ in script.calls("torch.save")) and any(load.before(use) for use in script.calls(".load_state_dict"))
         yield Finding(
             subject=load.words(),
-            certainty=Certainty.POSSIBLE,
-            severity=Severity.WARNING if ranks and _saves_moved(script) else Severity.NOTE,
+            certainty=Certainty.LIKELY if (ranks and _saves_moved(script) and _restored(script, load)) or away else Certainty.POSSIBLE,
+            severity=Severity.WARNING if (ranks and _saves_moved(script)) or away else Severity.NOTE,
             variant="source-ranks" if ranks else "source",
             values={"code": load.words(60), "line": load.line},
             refs=(load.ref(),),
@@ -95,6 +96,12 @@ def _maybe(script: Script) -> bool:
 def _saves_moved(script: Script) -> bool:
     """Whether it saves anything but what surely lies on the CPU."""
     return any(not _on_cpu(save) for save in script.calls("torch.save"))
+
+
+def _restored(script: Script, load: Event) -> bool:
+    """Whether what it reads goes into a model or an optimizer, and what is saved is their state: the same program's own checkpoint."""
+    states = any("state_dict" in save.words(400) for save in script.calls("torch.save"))
+    return states and any(load.before(use) for use in script.calls(".load_state_dict"))
 
 
 def _on_cpu(save: Event) -> bool:

@@ -1,8 +1,10 @@
 """CUDA tensors are made in or sent from loader workers, or pinned."""
 
+import ast
 from collections.abc import Iterator
 
 from ongpu.facts.code import Traceback
+from ongpu.facts.intent import goes_on
 from ongpu.facts.program import Event, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.values import CUDA, MAYBE, Class, Dataset, Function, Loader, Tensor
@@ -10,13 +12,16 @@ from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 
 def check(symptoms: Symptoms | None, traceback: Traceback | None, program: Program | None) -> Iterator[Finding]:
-    yield from (finding for script in program.scripts for finding in _in_source(script)) if program else ()
+    yield from (finding for script in program.scripts for finding in (*_in_source(script), *_held(script))) if program else ()
     if symptoms is None:
         return
     pinned = symptoms.has("pin-only-cpu")
-    shared = symptoms.has("cuda-in-worker")
+    # the warning of a producer that ended first is printed at the end of runs that did all their work, too
+    ended = symptoms.has("cuda-ipc-ended") and not goes_on(symptoms)
+    shared = symptoms.has("cuda-in-worker") or ended
     inside = symptoms.has("cuda-init-in-worker") and (
-        symptoms.has("worker-caught", "worker-cuda-told")
+        symptoms.has("worker-caught")
+        or (symptoms.has("worker-cuda-told") and not symptoms.has("serving-worker"))
         or (traceback is not None and any(r.through("_utils/worker.py", "_utils/fetch.py", "__getitem__", "collate") for r in traceback.raised))
     )
     if not (pinned or shared or inside):
@@ -24,9 +29,10 @@ def check(symptoms: Symptoms | None, traceback: Traceback | None, program: Progr
     raised = traceback.said("pin", "initialize cuda", "initialization error", "shared cuda") if traceback else None
     yield Finding(
         certainty=Certainty.CERTAIN if pinned else Certainty.LIKELY,
+        severity=None if pinned or inside or symptoms.has("cuda-in-worker") else Severity.WARNING,  # often the echo of another error, which is told first
         variant="pin" if pinned else "shared" if shared else "",
         values={"kind": symptoms.value("kind", "pin-cuda") or "a CUDA tensor", "line": raised.own()[-1].code if raised and raised.own() else "?"},
-        refs=(*symptoms.cite("pin-cuda", "cuda-in-worker", "worker-caught", "cuda-init-in-worker", "worker-cuda-told", most=2), *(raised.cite() if raised else ())),
+        refs=(*symptoms.cite("pin-cuda", "cuda-in-worker", "cuda-ipc-ended", "worker-caught", "cuda-init-in-worker", "worker-cuda-told", most=2), *(raised.cite() if raised else ())),
     )
 
 
@@ -47,6 +53,28 @@ def _in_source(script: Script) -> Iterator[Finding]:
                 values={"code": call.words(60), "where": frame.function.name if frame.function else "?", "line": call.line, "workers": busy[0].workers or "?"},
                 refs=(call.ref(), busy[0].made.ref()),
             )
+
+
+def _held(script: Script) -> Iterator[Finding]:
+    """Data sets that hold tensors on CUDA, whose samples workers hand over."""
+    for loader in script.loaders:
+        data = loader.dataset
+        if not loader.workers or not isinstance(data, Dataset) or loader.made.stars or loader.setting("collate_fn") is not None:
+            continue
+        held = [(t, "") for t in data.items if isinstance(t, Tensor)] if data.cls == "torch.utils.data.TensorDataset" else []
+        get = data.cls.find("__getitem__") if isinstance(data.cls, Class) else None
+        if isinstance(get, Function):
+            words = ast.unparse(get.node)
+            held += [(t, name) for name, t in (data.attrs or {}).items() if isinstance(t, Tensor) and f"self.{name}" in words and ".cpu(" not in words]
+        there = next(((t, name) for t, name in held if t.where == CUDA), None)
+        if there is not None:
+            made = next((one.made for one in there[0].line() if one.made is not None and one.where == CUDA), None)
+            yield Finding(
+                subject=loader.made.words(60), certainty=Certainty.LIKELY, variant="held",
+                values={"what": f"self.{there[1]}" if there[1] else (made.words(40) if made else "a tensor"), "workers": loader.workers, "code": loader.made.words(60)},
+                refs=(loader.made.ref(), *((made.ref(),) if made else ())),
+            )  # fmt: skip
+            return
 
 
 def _puts(call: Event) -> bool:
@@ -92,6 +120,18 @@ RULE = Rule(
                 title="{code} 在 {where} 中使用了 CUDA，而它运行在加载器的 worker 进程里",
                 why="worker 默认由 fork 产生，而 CUDA 初始化之后 fork 出的进程不能再用 CUDA；spawn 出的每个进程则要各建一个 CUDA 上下文（数百 MiB 显存），传递张量也慢。",
                 fix="让数据集和 collate_fn 返回 CPU 张量，加载器设 pin_memory=True，在训练循环里移动：x = x.to(device, non_blocking=True)。若数据本来全在 GPU 上，则设 num_workers=0。",
+            ),
+        ),
+        "held": (
+            Text(
+                title="{code}: the data set holds tensors on CUDA ({what}), which {workers} worker processes would hand over",
+                why="Workers are forked, and a forked process may not use the CUDA context of its parent: the first sample stops with \"Cannot re-initialize CUDA in forked subprocess\" or \"initialization error\".",
+                fix="Keep the data set on the CPU and move each batch in the training loop (pin_memory=True, non_blocking=True); or num_workers=0 where all data lies on the GPU already.",
+            ),
+            Text(
+                title="{code}：数据集里的张量在 CUDA 上（{what}），而要由 {workers} 个 worker 进程传递",
+                why="worker 由 fork 产生，fork 出的进程不能使用父进程的 CUDA 上下文：取第一个样本就会报 “Cannot re-initialize CUDA in forked subprocess” 或 “initialization error”。",
+                fix="数据集留在 CPU，在训练循环里移动每个 batch（pin_memory=True、non_blocking=True）；数据已全部在 GPU 上时设 num_workers=0。",
             ),
         ),
         "pin": (

@@ -39,6 +39,10 @@ def _in_source(script: Script) -> Iterator[Finding]:
     if sized is not None and alone and script.names_cuda:
         yield Finding(certainty=Certainty.LIKELY, variant="source", values={"size": sized.words(60), "line": on.line}, refs=(on.ref(), sized.ref(), alone[0].made.ref()))
         return
+    whole = next((e for e in script.calls(*MADE) if e.at.frame.inside("collate") and _in_sample(script, e)), None)  # each batch of its own size
+    if whole is not None and script.names_cuda and any(loop.trains for loop in script.loops):
+        yield Finding(certainty=Certainty.LIKELY, variant="source", values={"size": whole.words(60), "line": on.line}, refs=(on.ref(), whole.ref()))
+        return
     for call in script.calls("forward"):
         varying = next((s for a in call.args if isinstance(a, Tensor) for t in a.line() if t.made and (s := _size(t.made, drawn))), None)
         if call.loop and isinstance(call.receiver, Module) and varying:

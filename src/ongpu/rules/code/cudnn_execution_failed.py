@@ -12,7 +12,7 @@ def check(symptoms: Symptoms, packages: Packages | None) -> Iterator[Finding]:
         return
     status = (symptoms.value("status", "cudnn-error") or "").upper()
     soft = status in ("CUDNN_STATUS_NOT_SUPPORTED", "CUDNN_STATUS_BAD_PARAM", "CUDNN_STATUS_VERSION_MISMATCH", "CUDNN_STATUS_ARCH_MISMATCH")
-    only_plan = all("plan failed" in hit.ref.quote.lower() or "Conv_v8.cpp" in hit.ref.quote for hit in symptoms.seen("cudnn-error"))
+    only_plan = "CUDNN_STATUS_EXECUTION_FAILED" not in status and "INTERNAL_ERROR" not in status and all("plan failed" in hit.ref.quote.lower() or "Conv_v8.cpp" in hit.ref.quote for hit in symptoms.seen("cudnn-error"))
     if only_plan or "VERSION_MISMATCH" in status or "SUBLIBRARY" in status:
         return
     tf = any(

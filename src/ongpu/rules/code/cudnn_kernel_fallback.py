@@ -60,6 +60,7 @@ NOT_CONVOLUTIONAL = ("vit", "swin", "deit", "beit", "mixer")
 
 def _in_source(script: Script, slow: bool) -> Iterator[Finding]:
     """Settings that keep cuDNN from its fast kernels in a script that trains convolutions, recurrent layers of Keras, and the layout under autocast."""
+    yield from _dilated(script)
     net = _convolutions(script)
     if net is None:
         yield from _recurrent(script)
@@ -75,6 +76,17 @@ def _in_source(script: Script, slow: bool) -> Iterator[Finding]:
         )  # fmt: skip
     if net.at.autocast and not script.says("channels_last") and not script.managed:
         yield Finding(certainty=Certainty.POSSIBLE, severity=Severity.NOTE, variant="layout", values={"code": net.words(60)}, refs=(net.ref(),))
+
+
+CLOCKS = ("time.time", "time.perf_counter", "time.monotonic", "torch.cuda.Event", "torch.utils.benchmark.Timer", "timeit.timeit", "timeit.default_timer")
+
+
+def _dilated(script: Script) -> Iterator[Finding]:
+    """A timed program that asks for deterministic kernels, of which cuDNN has but slow ones for dilated convolutions."""
+    sets = next((e for e in script.of("setattr") if e.name == "torch.backends.cudnn.deterministic" and not (isinstance(e.value, Const) and not e.value.value)), None)
+    wide = next((c for c in script.calls("torch.nn.Conv1d", "torch.nn.Conv2d", "torch.nn.Conv3d") if (d := c.arg(5, "dilation")) is not None and not (isinstance(d, Const) and d.value == 1)), None)
+    if sets is not None and wide is not None and any(True for _ in script.calls(*CLOCKS)):
+        yield Finding(certainty=Certainty.LIKELY, variant="dilated", values={"what": sets.file.quote(sets.stmt) if sets.stmt else "cudnn.deterministic", "code": wide.words(60)}, refs=(sets.ref(), wide.ref()))
 
 
 def _convolutions(script: Script) -> Event | None:
@@ -130,6 +142,18 @@ RULE = Rule(
         fix="让 cuDNN 重新选择：更新 PyTorch 和 cuDNN，固定形状时设 torch.backends.cudnn.benchmark = True，给工作区留显存，使用 channels_last、半精度且通道数为 8 的倍数；PyTorch 1.13 到 2.x 可用 TORCH_CUDNN_V8_API_DISABLED=1 对比。",
     ),
     variants={
+        "dilated": (
+            Text(
+                title="{what}: deterministic kernels of dilated convolutions are many times slower ({code})",
+                why="Asked to be deterministic, cuDNN may not take its fast algorithms; for a dilation above 1 little else is left, and PyTorch's own kernel or a slow one of cuDNN runs instead.",
+                fix="Leave torch.backends.cudnn.deterministic off where speed matters (torch.backends.cudnn.benchmark = True for fixed shapes), or avoid dilation; newer releases of cuDNN have faster deterministic kernels: compare.",
+            ),
+            Text(
+                title="{what}：空洞卷积的确定性 kernel 要慢很多倍（{code}）",
+                why="要求确定性（deterministic）时，cuDNN 不能用它的快速算法；dilation 大于 1 时可选的所剩无几，只能用 PyTorch 自己的 kernel 或 cuDNN 的慢速 kernel。",
+                fix="重视速度时不要打开 torch.backends.cudnn.deterministic（固定形状时设 torch.backends.cudnn.benchmark = True），或避免 dilation；较新的 cuDNN 有更快的确定性 kernel，请对比。",
+            ),
+        ),
         "layout": (
             Text(
                 title="{code} runs convolutions under autocast in the NCHW layout",

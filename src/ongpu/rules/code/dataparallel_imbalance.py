@@ -19,6 +19,19 @@ def check(
         yield from (finding for script in program.scripts for finding in _in_source(script))
     if symptoms:
         yield from _in_words(symptoms, oom, traceback, processes, gpus)
+    if gpus and not (processes and processes.processes) and not oom:
+        yield from _in_table(gpus, symptoms)
+
+
+def _in_table(gpus: Gpus, symptoms: Symptoms | None) -> Iterator[Finding]:
+    """Three GPUs or more, all at work, the others alike in memory and the first half as full again: one process drives them all."""
+    used = [g.memory_used or 0 for g in gpus.gpus]
+    if len(used) < 3 or [g.index for g in gpus.gpus] != list(range(len(used))) or min(g.utilization or 0 for g in gpus.gpus) < 20 or (symptoms and symptoms.has("dataparallel")):
+        return
+    if min(used[1:]) > 2000 and max(used[1:]) < 1.05 * min(used[1:]) and used[0] > 1.5 * max(used[1:]):
+        yield Finding(
+            certainty=Certainty.POSSIBLE, severity=Severity.WARNING, values={"first": used[0], "others": max(used[1:])}, refs=gpus.cite(*gpus.gpus[:4]),
+        )
 
 
 def _in_source(script: Script) -> Iterator[Finding]:

@@ -59,7 +59,7 @@ def _two_cards(script: Script) -> Iterator[Finding]:
             continue
         last = moves[-1]
         home = last.device.index if last.device.where == CUDA and not last.device.ranked else None
-        brought = next((e for e in script.calls(".to", ".cuda") if e.value is given), given.made if given.origin == "made" else None)
+        brought = next((e for e in script.calls(".to", ".cuda") if e.value is given), given.made if given.origin == "made" else _placed(given, call))
         there = _card(brought) if brought else None
         if home is None or brought is None or there is None or home == there or not (brought.certain and last.event.certain):
             continue
@@ -70,6 +70,15 @@ def _two_cards(script: Script) -> Iterator[Finding]:
             values={"one": f"cuda:{there}", "other": f"cuda:{home}", "line": call.line, "code": call.words()},
             refs=(call.ref(), brought.ref(), last.event.ref()),
         )
+
+
+def _placed(output: Tensor, call: Event) -> Event | None:
+    """The move of the layer whose output that is: it lies on that layer's card, as long as nothing moves it."""
+    layer = output.made.receiver if output.origin == "output" and output.made is not None and output.made.name == "forward" else None
+    if not isinstance(layer, Module) or layer.wraps or layer.either or not layer.name.startswith("torch.nn.") or layer.leaks() or layer.parts_moved(call):
+        return None
+    moves = layer.moved(call)
+    return moves[-1].event if moves else None
 
 
 def _card(event: Event) -> int | None:

@@ -71,7 +71,8 @@ def _in_source(script: Script) -> Iterator[Finding]:
         if not name.endswith(LABELLED) or len(call.args) < 2:
             continue
         last, most = _last_layer(call.args[0]), dtypes.bound(call.args[1]) or _loaded(call, dtypes)
-        classes = _number(last.arg(1, "out_features")) if last else 0
+        last = last or _drawn(call.args[0], dtypes)
+        classes = _number(last.arg(1, "out_features")) if last and last.name == "torch.nn.Linear" else _width(last) if last else 0
         if last and classes and most and most[0] >= classes:
             yield _beyond(call, last, most, classes, "source-labels")
         negative = _negative(script, call, name)
@@ -80,6 +81,22 @@ def _in_source(script: Script) -> Iterator[Finding]:
                 certainty=Certainty.LIKELY, variant="source-negative", subject=call.words(), values={"value": negative.value.value if isinstance(negative.value, Const) else "?", "line": call.line},
                 refs=(negative.ref(), call.ref()),
             )
+
+
+def _drawn(logits: Value, dtypes: Dtypes) -> Event | None:
+    """The call that made these logits with a shape that it writes out: torch.rand([210, 6]), as reports of a fault do."""
+    for _ in range(20):
+        made = dtypes.made(logits)
+        if made is None or made.name not in (*SAME, ".float") or made.name in (".view", ".reshape", ".flatten", ".permute", ".transpose", ".unsqueeze", ".squeeze"):
+            return made if made is not None and made.name in ("torch.rand", "torch.randn", "torch.zeros", "torch.ones", "torch.empty") else None
+        logits = made.receiver or logits
+    return None
+
+
+def _width(made: Event) -> int:
+    """The second dimension of a matrix that is made with a shape."""
+    shape = made.args[0].items if made.args and isinstance(made.args[0], Items) else list(made.args)
+    return _number(shape[1]) if len(shape) == 2 else 0
 
 
 def _loaded(call: Event, dtypes: Dtypes) -> tuple[int, Event] | None:
@@ -218,13 +235,13 @@ RULE = Rule(
         ),
         "source-labels": (
             Text(
-                title="Labels up to {most} meet a last layer of {rows} classes: the highest that it has is {last}",
-                why="The loss checks each label on the GPU by an assertion (device-side assert), after which nothing in this process works any more. The layer: {code}.",
+                title="Labels up to {most} meet an output of {rows} classes: the highest that it has is {last}",
+                why="The loss checks each label on the GPU by an assertion (device-side assert), after which nothing in this process works any more. It comes from {code}.",
                 fix="Give the last layer as many outputs as there are classes, or number the labels from 0 to {last}.",
             ),
             Text(
-                title="最后一层只有 {rows} 个类别（最大标签 {last}），而标签会到 {most}",
-                why="损失在 GPU 上用断言检查每个标签（device-side assert），触发之后该进程里什么都不能用。该层：{code}。",
+                title="输出只有 {rows} 个类别（最大标签 {last}），而标签会到 {most}",
+                why="损失在 GPU 上用断言检查每个标签（device-side assert），触发之后该进程里什么都不能用。它来自 {code}。",
                 fix="让最后一层的输出数等于类别数，或把标签编为 0 到 {last}。",
             ),
         ),

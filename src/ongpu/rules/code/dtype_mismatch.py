@@ -86,7 +86,7 @@ def _in_objects(objects: Objects) -> Iterator[Finding]:
 
 
 def _in_error(symptoms: Symptoms, traceback: Traceback | None, operands: Operands | None) -> Iterator[Finding]:
-    names = ("dtype-found", "dtype-same", "dtype-conv", "dtype-not-implemented", "dtype-unscale", "dtype-bf16-unsupported", "dtype-flash", "dtype-index")
+    names = ("dtype-found", "dtype-same", "dtype-type", "dtype-conv", "dtype-not-implemented", "dtype-unscale", "dtype-bf16-unsupported", "dtype-flash", "dtype-index")
     hits = [hit for hit in symptoms.seen(*names) if not _devices(hit.groups)]
     if not hits:
         return
@@ -94,7 +94,7 @@ def _in_error(symptoms: Symptoms, traceback: Traceback | None, operands: Operand
     want = next((first.groups[key] for key in ("want", "want2", "want3") if first.groups.get(key)), "")
     got = next((first.groups[key] for key in ("got", "got2") if first.groups.get(key)), "")
     operation = first.groups.get("op", "")
-    raised = traceback.said("dtype", "scalar type", "not implemented for", "should be the same", "unscale") if traceback else None
+    raised = traceback.said("dtype", "scalar type", "to have the same type", "not implemented for", "should be the same", "unscale") if traceback else None
     variant = {"dtype-unscale": "unscale", "dtype-bf16-unsupported": "bf16", "dtype-index": "index"}.get(first.name, "")
     if first.name == "dtype-not-implemented":
         variant = "cpu" if _CPU_OPS.search(operation) and got.lower() in ("half", "bfloat16") else "operation"

@@ -7,6 +7,7 @@ from ongpu.model import Finding, Layer, Rule, Severity, Text, Words
 
 MOST = 8  # meanings of one term
 _END = (".", "。", "!", "?")
+_COMMANDS = ("modprobe", "strace", "ldd", "lsmod", "dmesg", "pip", "sudo", "ongpu", "echo", "modinfo", "ldconfig", "nvcc")
 
 
 def _sentence(*clauses: str, stop: str = ".") -> str:
@@ -14,7 +15,14 @@ def _sentence(*clauses: str, stop: str = ".") -> str:
     told = [clause.strip() for clause in clauses if clause.strip()]
     if stop == "。":
         return "".join(text + ("" if text.endswith(_END) else stop) for text in told)
-    return " ".join(text[0].upper() + text[1:] + ("" if text.endswith(_END) else stop) for text in told)
+    return " ".join(_capital(text) + ("" if text.endswith(_END) else stop) for text in told)
+
+
+def _capital(text: str) -> str:
+    """With a capital letter, unless it begins with a command or the name of a file."""
+    first = text.partition(" ")[0]
+    literal = first in _COMMANDS or any(mark in first.strip(".,:") for mark in "._/-=")
+    return text if literal else text[0].upper() + text[1:]
 
 
 def _values(one: Meaning) -> dict[str, object]:
@@ -23,7 +31,7 @@ def _values(one: Meaning) -> dict[str, object]:
     return {
         "label": Words(one.label, one.label_zh),
         "number": one.number,
-        "name": one.name,
+        "name": Words(one.name, one.name_zh) if one.name_zh else one.name,
         "cause": Words(_sentence(one.cause or known_only.en, one.note), _sentence(one.cause_zh or known_only.zh, one.note_zh, stop="。")),
         "action": Words(_sentence(one.action or give_more.en), _sentence(one.action_zh or give_more.zh, stop="。")),
     }
@@ -32,7 +40,7 @@ def _values(one: Meaning) -> dict[str, object]:
 def check(term: Term) -> Iterator[Finding]:
     seen = set()
     for one in term.meanings[:MOST]:
-        variant = {"card": "named", "library": "named", "architecture": "named"}.get(one.family, "")
+        variant = "named" if one.family in ("card", "library", "architecture") or not one.number else ""
         key = (one.label, one.number, one.name)
         if key not in seen:
             seen.add(key)

@@ -16,9 +16,9 @@ def check(log: TrainingLog | None, symptoms: Symptoms | None, dryrun: DryRun | N
         yield from _in_run(dryrun)
     if program:
         yield from (finding for script in program.scripts for finding in _in_source(script))
-    if log and log.batches and log.accumulation and log.accumulation > 1 and log.optimizer_steps and log.epochs:
+    if log and log.batches and log.accumulation and log.accumulation > 1 and log.optimizer_steps is not None and log.epochs:
         full, left = divmod(log.batches, log.accumulation)
-        if left and full and log.optimizer_steps == log.epochs * full:
+        if left and log.optimizer_steps == log.epochs * full:  # full may be 0: the epoch is shorter than one group, and nothing is ever learnt
             yield Finding(
                 certainty=Certainty.LIKELY,
                 values={"batches": log.batches, "steps": log.accumulation, "left": left, "total": log.optimizer_steps},

@@ -34,6 +34,7 @@ def check(symptoms: Symptoms | None, packages: Packages | None, table: Accumulat
 
 
 PADS = ("pad_sequence", "padding=True", "padding='longest'", 'padding="longest"', 'padding="max_length"', "DataCollatorWithPadding", "DataCollatorForSeq2Seq")
+MASKS = ("-100", "DataCollatorForSeq2Seq", "DataCollatorForLanguageModeling", "DataCollatorForCompletionOnlyLM")  # of which the loss ignores the labels
 WEIGHED = ("num_items", "num_tokens", "n_tokens", "ntokens", "token_count", "total_tokens", "num_target", "valid_tokens", "reduction='sum'", 'reduction="sum"')
 
 
@@ -47,11 +48,12 @@ def _in_source(script: Script) -> Iterator[Finding]:
             if not isinstance(loss, Tensor) or not any(t.scaled for t in loss.line()):
                 continue
             line = {id(t) for t in loss.line()}
-            masked = next((e for e in script.calls(*MASKED) if id(e.value) in line and _ignores(e)), None)
+            masked = next((e for e in script.calls(*MASKED) if id(e.value) in line and _ignores(script, e)), None)
             own = masked is None and script.says(*PADS) and _language_model(loss)
+            sure = masked is not None or script.says(*MASKS)
             if masked is not None or own:
                 yield Finding(
-                    certainty=Certainty.LIKELY if masked else Certainty.POSSIBLE, severity=None if masked else Severity.NOTE, variant="source",
+                    certainty=Certainty.LIKELY if sure else Certainty.POSSIBLE, severity=None if sure else Severity.NOTE, variant="source",
                     values={"steps": window.every, "code": (masked or backward).words(60)}, refs=(backward.ref(), *((masked.ref(),) if masked else ()), window.step.ref()),
                 )
                 return
@@ -60,14 +62,29 @@ def _in_source(script: Script) -> Iterator[Finding]:
 MASKED = ("torch.nn.functional.cross_entropy", "torch.nn.functional.nll_loss", "forward")
 
 
-def _ignores(call: Event) -> bool:
+def _ignores(script: Script, call: Event) -> bool:
     """Whether that loss leaves out padding by name."""
     module = call.receiver if call.name == "forward" else None
     if call.name == "forward" and (not isinstance(module, Module) or not module.name.endswith(("CrossEntropyLoss", "NLLLoss"))):
         return False
     made = module.made if isinstance(module, Module) else call
     given = made.given(None, "ignore_index") if made is not None else None
+    if given is not None and ast.unparse(given) == "-1":
+        return _marked(script)
     return given is not None and any(word in ast.unparse(given).lower() for word in ("pad", "ignore", "-100"))
+
+
+def _marked(script: Script) -> bool:
+    """Whether some labels are set to -1: GPT's loss ignores it by habit, and packed sequences hold none."""
+    for node in ast.walk(script.tree):
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+            given = [*node.args, *(k.value for k in node.keywords)]
+            if name in ("full", "full_like", "masked_fill", "masked_fill_", "pad", "pad_sequence", "fill_", "where") and any(ast.unparse(a) == "-1" for a in given):
+                return True
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript) and ast.unparse(node.value) == "-1":
+            return True
+    return False
 
 
 def _language_model(loss: Tensor) -> bool:

@@ -11,7 +11,7 @@ from ongpu.facts.framework import Packages
 from ongpu.facts.program import Event, Program, Script
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.values import Tensor
-from ongpu.facts.windows import named, nested, over_loader, windows
+from ongpu.facts.windows import Window, named, nested, over_loader, windows
 from ongpu.knowledge._versions import numbers
 from ongpu.lazy import lazy
 from ongpu.model import Certainty, Edit, Finding, Layer, Rule, Severity, Text
@@ -93,8 +93,12 @@ def _in_source(script: Script) -> Iterator[Finding]:
 
 
 def _in_micro_steps(script: Script) -> Iterator[Finding]:
-    """`for micro_step in range(n)` around the backward pass, the step behind it, and not one division in between."""
+    """`for micro_step in range(n)` around the backward pass, the step behind it, and not one division in between; likewise over the
+    pieces of a batch."""
     for window in nested(script):
+        if (pieces := _pieces(script, window)) and (found := _summed(window, pieces)):
+            yield found
+            return
         loop = window.loop.node
         count = loop.iter.args[0] if isinstance(loop, ast.For) and isinstance(loop.iter, ast.Call) and len(loop.iter.args) == 1 else None
         if count is None or not isinstance(loop, ast.For) or not _MICRO.search(f"{ast.unparse(count)} {ast.unparse(loop.target)}"):
@@ -111,6 +115,45 @@ def _in_micro_steps(script: Script) -> Iterator[Finding]:
                 refs=(backward.ref(), window.step.ref()), edits=_divided(backward, every),
             )  # fmt: skip
             return
+
+
+_PIECES = (".split", ".chunk", "torch.split", "torch.chunk", "torch.tensor_split")
+
+
+def _pieces(script: Script, window: Window) -> str:
+    """How many pieces of one batch the loop goes over, in the source's words: of batch.split(8), of what is named micro_batches."""
+    loop = window.loop.node
+    over = loop.iter if isinstance(loop, ast.For) else None
+    while isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id in ("enumerate", "tqdm") and over.args:
+        over = over.args[0]
+    if over is None:
+        return ""
+    if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id == "range" and len(over.args) == 1:
+        fresh = any(e.loop is window.loop for e in script.calls("next"))  # a batch of its own at each turn, and gradients cleared before
+        cleared = any(z.loop is window.step.loop and z.before(window.backwards[0]) for z in script.calls(".zero_grad")) or any(z.loop is window.step.loop for z in script.calls(".zero_grad"))
+        return ast.unparse(over.args[0]) if fresh and cleared and isinstance(loop, ast.For) and ast.unparse(loop.target) == "_" else ""
+    cut = any(e.node is over or (e.value is not None and e.value is window.loop.over) for e in script.calls(*_PIECES))
+    cut = cut or (isinstance(over, ast.Name) and any(
+        isinstance(e.stmt, ast.Assign) and any(ast.unparse(t) == over.id for t in e.stmt.targets) and e.stmt.value is e.node for e in script.calls(*_PIECES)
+    ))
+    if not cut and not (isinstance(over, ast.Name | ast.Attribute) and _MICRO.search(ast.unparse(over))):
+        return ""
+    return f"len({ast.unparse(over)})"
+
+
+def _summed(window: Window, every: str) -> Finding | None:
+    """The backward pass of a mean that nothing scales, and no gradient that is divided later."""
+    for backward in window.backwards:
+        loss, around = backward.receiver, ast.unparse(window.step.loop.node) if window.step.loop else ""
+        if not isinstance(loss, Tensor) or any(t.scaled for t in loss.line()) or re.search(r"\.grad\b[^\n]{0,40}/|weight", around):
+            continue
+        line = {id(t) for t in loss.line()}
+        if any(t.made is not None and _mean(t.made) for t in loss.line() if id(t) in line):
+            return Finding(
+                certainty=Certainty.LIKELY, variant="source", values={"steps": every, "line": backward.line, "code": backward.words()},
+                refs=(backward.ref(), window.step.ref()), edits=_divided(backward, every),
+            )  # fmt: skip
+    return None
 
 
 def _divided(backward: Event, every: str) -> tuple[Edit, ...]:
@@ -168,7 +211,7 @@ RULE = Rule(
         "source": (
             Text(
                 title="{code} adds up the gradients of {steps} batches, and the loss is not divided by {steps}",
-                why="backward() adds to what is there. The loss is a mean over one batch, so the step is {steps} times as large as with one large batch, as if the learning rate were (Adam hides most of it; SGD, clipping and weight decay do not).",
+                why="backward() accumulates: it adds to what is there. The loss is a mean over one batch, so the step is {steps} times as large as with one large batch, as if the learning rate were (Adam hides most of it; SGD, clipping and weight decay do not).",
                 fix="loss = loss / {steps} before backward() (log the undivided one). For losses over tokens, sum them and divide by the number of tokens in the window.",
             ),
             Text(

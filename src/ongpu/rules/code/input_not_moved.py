@@ -87,7 +87,7 @@ def _parts(call: Event, model: Module) -> Iterator[tuple[Value, ast.expr | None]
     given = [(value, call.given(place)) for place, value in enumerate(call.args)]
     given += [(value, call.given(None, name)) for name, value in (call.kw or {}).items()]
     for value, node in given:
-        if isinstance(value, Items) and value.keys is None and not value.uniform and model.name.startswith("torch.nn."):
+        if isinstance(value, Items) and value.keys is None and model.name.startswith("torch.nn."):
             apart = node.elts if isinstance(node, ast.Tuple | ast.List) and len(node.elts) == len(value.items) else [node] * len(value.items)
             yield from ((item, part) for item, part in zip(value.items, apart, strict=True) if not _constant(item))
         else:

@@ -13,6 +13,7 @@ from ongpu.facts.hardware import Gpus
 from ongpu.facts.intent import goes_on
 from ongpu.facts.profile import Profile
 from ongpu.facts.program import Event, Program, Script, distinct
+from ongpu.facts.python_profile import share as share_of
 from ongpu.facts.samples import COSTLY, costly, makes_its_own, takes, whole_files
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.system import Processes
@@ -33,7 +34,7 @@ def check(
     if program and idle and not traceback:
         yield from (finding for script in program.scripts for finding in (*_heavy(script, idle), *_generated(script, idle)))
     if program:
-        yield from (finding for script in program.scripts for finding in (*_read_again(script), *_one_by_one(script), *(() if traceback else _pageable(script))))
+        yield from (finding for script in program.scripts for finding in (*_read_again(script), *_one_by_one(script), *_augmented(script), *(() if traceback else _pageable(script))))
     if profile:
         yield from _in_profile(profile)
     share = log.data_share() if log else None
@@ -58,6 +59,11 @@ def check(
         )
         return
     if symptoms is None or _failed(traceback):
+        return
+    loading, rows = share_of(symptoms, "cprofile-loading")
+    if loading >= 40:
+        what = next((words for key in ("line", "name", "what") if (words := rows[0].groups.get(key))), "input")
+        yield Finding(certainty=Certainty.LIKELY, variant="profile", values={"share": f"{loading:.0f}", "what": what}, refs=tuple(row.ref for row in rows))
         return
     told = [h for h in symptoms.seen("profile-share") if float(h.groups.get("share", "0")) >= 40 and float(h.groups["share"]) <= 100]
     if symptoms.has("input-bound-words") and told:
@@ -128,6 +134,32 @@ def _read_again(script: Script) -> Iterator[Finding]:
     """A dataset whose __getitem__ reads a file that does not depend on the index: the whole of it for each sample."""
     for call in list(whole_files(script))[:1]:
         yield Finding(subject=call.words(), certainty=Certainty.LIKELY, variant="again", values={"code": call.words(60)}, refs=(call.ref(),))
+
+
+FLOWS = (".flow", ".flow_from_directory", ".flow_from_dataframe")
+READY_MADE = ("applications", "ResNet", "VGG", "Inception", "DenseNet", "EfficientNet", "MobileNet", "Xception", "from_pretrained", "hub.KerasLayer")
+WARPS = (
+    "rotation_range", "width_shift_range", "height_shift_range", "shear_range", "zoom_range", "channel_shift_range", "brightness_range",
+    "preprocessing_function",
+)  # fmt: skip
+
+
+def _augmented(script: Script) -> Iterator[Finding]:
+    """Keras' ImageDataGenerator that warps each picture with NumPy and SciPy: threads share Python's lock, so that more of them help little.
+    A note only, where the network is one of the large ready-made ones: the GPU may well be the slower of the two."""
+    large = script.says(*READY_MADE)
+    for made in distinct(script.calls("keras.preprocessing.image.ImageDataGenerator", "keras.src.legacy.preprocessing.image.ImageDataGenerator")):
+        warps = [name for name in WARPS if made.given(None, name) is not None and made.says(name) not in (0, 0.0, None)]
+        flows = [e for e in script.calls(*FLOWS) if e.receiver is made.value]
+        for fit in script.calls(".fit", ".fit_generator"):
+            data = fit.arg(0, "x") or fit.arg(None, "generator")
+            flow = next((e for e in flows if e.value is data), None)
+            if flow is not None and warps and not fit.stars and fit.says("use_multiprocessing", False) is False:
+                yield Finding(
+                    subject=made.words(60), certainty=Certainty.LIKELY, severity=Severity.NOTE if large else None, variant="augmented", values={"what": ", ".join(warps[:3]), "code": fit.words(60)},
+                    refs=(made.ref(), flow.ref(), fit.ref()),
+                )  # fmt: skip
+                return
 
 
 DECODES = ("decode_", "read_file", "py_function", "numpy_function", "decode_raw", "parse_single_example")
@@ -246,11 +278,17 @@ def _idle(symptoms: Symptoms, gpus: Gpus | None, slow_disk: tuple[Ref, ...]) -> 
     hint = symptoms.value("gpu", "low-utilization")
     low = (max(shown) if shown else int(hint) if hint else 100) < 40
     busy = [h for h in symptoms.seen("cpu-busy-python") if float(h.groups.get("cpu", "0")) >= 90]
+    full = symptoms.cite("disk-saturated", most=2)
     if low and busy:
         yield Finding(
             certainty=Certainty.LIKELY, variant="cpu",
             values={"cpu": busy[0].groups["cpu"], "gpu": max(shown) if shown else hint or "?"},
             refs=(*(h.ref for h in busy[:2]), *(gpus.refs[:2] if gpus else ()), *symptoms.cite("low-utilization", most=1)),
+        )
+    elif full and low:
+        yield Finding(
+            certainty=Certainty.LIKELY, variant="full-disk", values={"gpu": max(shown) if shown else hint or "?"},
+            refs=(*full, *(gpus.refs[:3] if gpus else ()), *symptoms.cite("low-utilization", most=1)),
         )
     elif slow_disk and (low or hint) and symptoms.has("slow-words"):
         yield Finding(certainty=Certainty.LIKELY, variant="disk", values={"gpu": max(shown) if shown else hint or "?"}, refs=(*slow_disk, *symptoms.cite("slow-words", most=1)))
@@ -274,6 +312,18 @@ RULE = Rule(
         fix="把数据放到 SSD 或内存，或存成大的顺序文件（WebDataset、LMDB、TFRecord）；把 num_workers 提到 CPU 核数，配合 persistent_workers=True、pin_memory=True、prefetch_factor；预先缩小图像，或在 GPU 上解码（DALI、torchvision.io）。如果加 worker 没有变化，瓶颈就是磁盘：iostat -x 1。",
     ),
     variants={
+        "augmented": (
+            Text(
+                title="ImageDataGenerator warps each picture on the CPU ({what}) while the GPU waits",
+                why="The generator rotates, shifts or zooms picture by picture with NumPy and SciPy in threads of the training process (\"{code}\", use_multiprocessing off), which share Python's lock: a small network trains a batch faster than the next one is made.",
+                fix="Augment on the GPU with Keras layers (RandomRotation, RandomTranslation, RandomFlip) or in tf.data with num_parallel_calls=tf.data.AUTOTUNE and prefetch; or use_multiprocessing=True with more workers; or make the augmented pictures beforehand.",
+            ),
+            Text(
+                title="ImageDataGenerator 在 CPU 上逐张做变换（{what}），GPU 在等",
+                why="生成器用 NumPy 和 SciPy 逐张旋转、平移或缩放，在训练进程的线程里进行（“{code}”，未开 use_multiprocessing），线程共用 Python 的锁：小网络训练一个 batch 的时间比准备下一个还短。",
+                fix="用 Keras 层在 GPU 上增强（RandomRotation、RandomTranslation、RandomFlip），或用 tf.data（num_parallel_calls=tf.data.AUTOTUNE、prefetch）；或 use_multiprocessing=True 并增加 worker；或事先生成增强后的图片。",
+            ),
+        ),
         "live-workers": (
             Text(
                 title="GPU {gpu} is busy only {use} % of the time: the {workers} worker processes of {program} are full ({cpu} % of a core each)",
@@ -488,6 +538,18 @@ RULE = Rule(
                 title="瓶颈在 CPU：Python 进程占 {cpu} % CPU，而 GPU 只有 {gpu} %",
                 why="一个核满载（100 %）说明 GPU 步骤之间的工作由一个 Python 线程完成：主进程里加载和增强、仿真环境（强化学习）、分词或画图。GPU 在等它。",
                 fix="把这些工作放到并行进程：DataLoader 的 num_workers、向量化环境（SubprocVecEnv、AsyncVectorEnv）、带 num_proc 的 map；或降低其开销。py-spy top --pid 能看到是哪个函数。",
+            ),
+        ),
+        "full-disk": (
+            Text(
+                title="The disk is busy all the time (iowait, %util) while the GPU is at {gpu} %: data cannot be read as fast as it is used",
+                why="The processor waits for storage (iowait) and the GPU for the processor. Many small files read in random order keep even a fast disk busy with few MB/s; more workers only queue up behind it.",
+                fix="Copy the data to a local SSD (NVMe) or into RAM (/dev/shm, a cache in the data set), or pack the small files into large sequential ones (WebDataset, LMDB, TFRecord).",
+            ),
+            Text(
+                title="磁盘一直满载（iowait、%util），而 GPU 利用率只有 {gpu} %：数据读得没有用得快",
+                why="CPU 在等存储（iowait），GPU 在等 CPU。随机读取大量小文件时，即使快盘也只有几 MB/s；增加 worker 只会在磁盘后面排队。",
+                fix="把数据复制到本地 SSD（NVMe）或内存（/dev/shm、数据集缓存），或把小文件打包成大的顺序文件（WebDataset、LMDB、TFRecord）。",
             ),
         ),
         "disk": (

@@ -4,18 +4,21 @@ import ast
 import re
 from collections.abc import Iterator
 
+from ongpu.facts.code import Traceback
 from ongpu.facts.environment import Variables
 from ongpu.facts.framework import Torch
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.program import Event, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.values import CUDA, Const, Device, Items, Module, Tensor, Value
-from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
+from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text, Words
 
 
-def check(symptoms: Symptoms | None, gpus: Gpus | None, variables: Variables | None, torch: Torch | None, program: Program | None) -> Iterator[Finding]:
+def check(
+    symptoms: Symptoms | None, gpus: Gpus | None, variables: Variables | None, torch: Torch | None, program: Program | None, traceback: Traceback | None,
+) -> Iterator[Finding]:
     places = [finding for script in program.scripts for finding in _in_source(script, len(gpus.gpus) if gpus else None)] if program else []
-    told = list(_in_error(symptoms, gpus, variables, torch, places)) if symptoms else []
+    told = list(_in_error(symptoms, gpus, variables, torch, places, traceback)) if symptoms else []
     yield from told or places
 
 
@@ -86,7 +89,9 @@ def _plain(event: Event) -> bool:
     return bare or (isinstance(first, Const) and first.value == "cuda")
 
 
-def _in_error(symptoms: Symptoms, gpus: Gpus | None, variables: Variables | None, torch: Torch | None, places: list[Finding]) -> Iterator[Finding]:
+def _in_error(
+    symptoms: Symptoms, gpus: Gpus | None, variables: Variables | None, torch: Torch | None, places: list[Finding], traceback: Traceback | None,
+) -> Iterator[Finding]:
     hits = symptoms.seen("invalid-ordinal")
     if not hits or symptoms.has("ordinal-no-gpu", "map-location"):
         return
@@ -102,13 +107,21 @@ def _in_error(symptoms: Symptoms, gpus: Gpus | None, variables: Variables | None
         certainty=Certainty.CERTAIN if present or visible or tf else Certainty.LIKELY,
         variant="mig" if symptoms.has("mig-words") else "",
         values={
-            "asked": asked if asked and asked != "0" else option or "a GPU index", "present": present or "fewer", "visible": "not set" if visible is None else visible or '""',
+            "asked": asked if asked and asked != "0" else option or "a GPU index", "present": present or "?", "visible": _shown(visible, variables),
         },
         refs=(
             *(hit.ref for hit in hits[:3]), *(variables.cite("CUDA_VISIBLE_DEVICES") if variables else ()), *(gpus.cite(*gpus.gpus[:4]) if gpus else ()),
             *symptoms.cite("gpu-requested", "ordinal-option", most=2), *(ref for place in places[:1] for ref in place.refs),
+            *(raised.cite()[1:] if traceback and (raised := traceback.said("ordinal", "invalid device", "invalid gpu")) else ()),
         ),
     )
+
+
+def _shown(visible: str | None, variables: Variables | None) -> str | Words:
+    """The variable's value; unknown where nobody showed the environment."""
+    if visible is None:
+        return Words("not set", "未设置") if variables and variables.complete else "?"
+    return visible or '""'
 
 
 RULE = Rule(
@@ -119,12 +132,12 @@ RULE = Rule(
     hides=("cuda-unavailable", "config-forces-cpu"),
     see=("https://docs.pytorch.org/docs/stable/notes/cuda.html",),
     en=Text(
-        title="The program asks for {asked}, which this process does not have (GPUs here: {present}; CUDA_VISIBLE_DEVICES: {visible})",
+        title="The program asks for {asked}, which this process does not have{present:; GPUs here: *|}{visible:; CUDA_VISIBLE_DEVICES: *|}",
         why="Indices count from 0 over the GPUs that the process may see: with one card only GPU 0 (cuda:0) exists, and CUDA_VISIBLE_DEVICES=2 makes card 2 \"cuda:0\". A script or checkpoint written for more cards, --nproc_per_node above the number of cards, or a fixed \"cuda:1\" asks for one that is not there.",
         fix="Use cuda:0 (or plain \"cuda\"), a list of devices that torch.cuda.device_count() covers, as many processes as nvidia-smi -L lists GPUs, and the program's single-GPU setting; correct or unset CUDA_VISIBLE_DEVICES.",
     ),
     zh=Text(
-        title="程序要用的 {asked} 在本进程中不存在（GPU 数：{present}；CUDA_VISIBLE_DEVICES：{visible}）",
+        title="程序要用的 {asked} 在本进程中不存在{present:；GPU 数：*|}{visible:；CUDA_VISIBLE_DEVICES：*|}",
         why="编号从 0 开始，只数本进程可见的 GPU：只有一块卡时只有 GPU 0（cuda:0）；CUDA_VISIBLE_DEVICES=2 会让 2 号卡成为“cuda:0”。为多卡写的脚本或检查点、--nproc_per_node 大于卡数、写死的“cuda:1”都会请求不存在的卡。",
         fix="使用 cuda:0（或只写“cuda”），设备列表不超过 torch.cuda.device_count()，进程数不超过 nvidia-smi -L 列出的 GPU 数，选程序的单卡设置；修正或取消 CUDA_VISIBLE_DEVICES。",
     ),
@@ -155,12 +168,12 @@ RULE = Rule(
         ),
         "mig": (
             Text(
-                title="The program asks for {asked}, but a process can open only one MIG slice (GPUs here: {present})",
+                title="The program asks for {asked}, but a process can open only one MIG slice{present:; GPUs here: *|}",
                 why="Several MIG instances may be granted to the job, yet CUDA shows a single MIG instance (the first of CUDA_VISIBLE_DEVICES) to each process, so only cuda:0 exists. The batch system did nothing wrong.",
                 fix="Start one process for each slice, each with its own CUDA_VISIBLE_DEVICES=MIG-<uuid> (nvidia-smi -L), or ask for whole GPUs; use cuda:0 in the program.",
             ),
             Text(
-                title="程序要用的 {asked} 不存在：一个进程只能打开一个 MIG 切片（GPU 数：{present}）",
+                title="程序要用的 {asked} 不存在：一个进程只能打开一个 MIG 切片{present:；GPU 数：*|}",
                 why="作业可能分到多个 MIG 实例，但 CUDA 对每个进程只显示一个 MIG 实例（CUDA_VISIBLE_DEVICES 中的第一个），因此只有 cuda:0。作业系统没有分错。",
                 fix="每个切片启动一个进程，各自设置 CUDA_VISIBLE_DEVICES=MIG-<uuid>（nvidia-smi -L 查看），或申请整块 GPU；程序里用 cuda:0。",
             ),

@@ -1,5 +1,6 @@
 """The input is on the GPU, the weights are not."""
 
+import ast
 from collections.abc import Iterator
 
 from ongpu.facts.dryrun import DryRun
@@ -29,7 +30,8 @@ def check(
         made = [call.ref() for script in program.scripts for call in distinct(script.calls("transformers.pipeline"))] if program else []
         yield Finding(variant="pipeline", refs=(*said, *made[:2]))
     if mismatches and not found and not (program and any(_moved(script) for script in program.scripts)):
-        yield from _in_error(mismatches, symptoms, operands)
+        apart = [finding for script in program.scripts for finding in _one_branch(script)] if program else []
+        yield from apart or _in_error(mismatches, symptoms, operands)
     if objects:
         yield from _in_objects(objects)
 
@@ -75,6 +77,24 @@ def _in_source(script: Script) -> Iterator[Finding]:
                 yield _finding(change, model, "replaced", name)
                 return
     yield from _prepared(script)
+
+
+def _one_branch(script: Script) -> Iterator[Finding]:
+    """Models that one branch moves to the GPU, and the other makes and leaves. Only where something met weights on the CPU."""
+    for joined in script.modules:
+        there = [m for m in joined.either if any(may_be_gpu(move.device.where) for move in m.moves or ())]
+        stays = [m for m in joined.either if m.made and m.sure and not (m.moves or m.escapes or m.owner or m.wraps or m.either)]
+        move = next((one for m in there for one in m.moves or ()), None)
+        if len(joined.either) != 2 or not stays or move is None or stays[0].made is None or any(g.kind == "cuda" for g in move.event.at.guards):
+            continue
+        made = stays[0].made
+        target = made.stmt.targets[0] if isinstance(made.stmt, ast.Assign) else None
+        name = ast.unparse(target) if isinstance(target, ast.Name | ast.Attribute) else made.words(40)
+        yield Finding(
+            subject=name, certainty=Certainty.LIKELY, variant="branch", refs=(made.ref(), move.event.ref()),
+            values={"on": CPU, "input": CUDA, "name": name, "model": stays[0].name.rpartition(".")[2], "line": made.line, "code": move.event.words(60)},
+        )  # fmt: skip
+        return
 
 
 def _left_unused(symptoms: Symptoms) -> tuple[Ref, ...]:
@@ -307,6 +327,18 @@ RULE = Rule(
                 title="选好了设备，却没有把任何东西移过去：{model} 在 CPU 上训练",
                 why="脚本要用 GPU，但模型和 batch 都没有移过去。第 {line} 行的“{name}”在 CPU 上运行，而且不会报错。",
                 fix="创建优化器之前 model.to(device)；每个 batch：inputs, targets = inputs.to(device), targets.to(device)。",
+            ),
+        ),
+        "branch": (
+            Text(
+                title="{name} is moved to the GPU in one branch only: made in line {line}, it stays on the CPU",
+                why="\"{code}\" moves the model that the other branch made. The one that is made here is never moved, and meets an input on the GPU.",
+                fix="Move {name} after both branches: {name} = {name}.to(device).",
+            ),
+            Text(
+                title="只有一个分支把 {name} 移到 GPU：第 {line} 行新建的这个留在 CPU 上",
+                why="“{code}”移动的是另一个分支里的模型。这里新建的从未移动，却遇上了 GPU 上的输入。",
+                fix="在两个分支之后统一移动：{name} = {name}.to(device)。",
             ),
         ),
         "replaced": (

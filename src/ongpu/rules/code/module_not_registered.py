@@ -98,7 +98,7 @@ def _in_error(mismatches: Mismatches | None, symptoms: Symptoms | None, operands
     for found in mismatches.found if mismatches else ():
         slug, certainty = cause(found, operands)
         both = bool(symptoms and symptoms.has("list-of-modules") and (symptoms.has("modules-appended") or any("nn." in h.ref.quote for h in symptoms.seen("list-of-modules"))))
-        if listed and (both or slug == "model-not-moved" or found.odd in ("weight", "class weight", None)):
+        if listed and (both or slug == "model-not-moved" or found.odd in ("weight", "class weight") or (found.odd is None and symptoms and symptoms.has("modules-appended", "plain-list-told"))):
             yield Finding(certainty=Certainty.LIKELY, variant="listed", values={"line": listed[0].quote}, refs=(*found.raised.cite(), *listed))
             return
         if slug == "module-not-registered":

@@ -18,7 +18,9 @@ def check(nccl: NcclLog | None, symptoms: Symptoms | None, variables: Variables 
     garbage = tuple(h.ref for h in symptoms.seen("nccl-version-differs") if "is neither" in h.ref.quote) if symptoms and chosen_by_hand else ()
     helps = symptoms.cite("ifname-told", most=2) if symptoms and symptoms.has("hang-words", "stands-still", "nccl-timeout-line", "nccl-unhandled") else ()
     helps = helps or (symptoms.cite("ifname-told", most=2) if symptoms and symptoms.has("per-rank-launch") else ())
-    none = (*none, *garbage, *helps)
+    # several interfaces are used side by side, bridges of containers among them, and a system call failed
+    bridges = symptoms.cite("nccl-bridges", most=1) if symptoms and any("system" in h.ref.quote.lower() for h in symptoms.seen("nccl-unhandled")) else ()
+    none = (*none, *garbage, *helps, *bridges)
     if symptoms and symptoms.has("nccl-init-complete") and not none and not refused and all("No device" in r.quote for r in infiniband):
         return  # without InfiniBand NCCL takes sockets: the communicator was made
     if refused and not none and all("[c10d]" in r.quote and "client socket" in r.quote for r in refused) and goes_on(symptoms):

@@ -70,7 +70,7 @@ def _in_source(script: Script) -> Iterator[Finding]:
     yield from _skipped(script)
     yield from _uneven(script)
     found = [e for e in script.calls() if _of_all(script, e)]
-    for call in distinct(found):
+    for call in distinct(sorted(found, key=lambda e: not any(_some(g) for g in e.at.guards))):  # a helper's, where some ranks call it
         guard = next((g for g in call.at.guards if _some(g)), None) or _left(call)
         if guard is None or guard.test is None or any(_other_side(e, call, guard) for e in found):
             continue
@@ -170,8 +170,8 @@ def _of_all(script: Script, event: Event) -> bool:
 
 def _some(guard: Guard) -> bool:
     """Whether that condition holds on some of the ranks only: rank == 0, not is_main_process()."""
-    if guard.kind != "rank" or guard.test is None:
-        return False
+    if guard.kind not in ("rank", "every") or guard.test is None:
+        return False  # "every" also where it asks for the step besides: rank == 0 and step % 100 == 0
     tests = guard.test.values if isinstance(guard.test, ast.BoolOp) and isinstance(guard.test.op, ast.And) and not guard.negated else [guard.test]
     return any(_asks(test) for test in tests)
 

@@ -8,7 +8,7 @@ from ongpu.facts.hardware import Gpus
 from ongpu.facts.intent import goes_on
 from ongpu.facts.objects import Objects, cite
 from ongpu.facts.profile import Profile
-from ongpu.facts.program import Program, Script
+from ongpu.facts.program import Loop, Program, Script
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.values import Module, may_be_gpu
 from ongpu.facts.weights import parameters
@@ -55,12 +55,19 @@ def _in_source(script: Script, asked: bool, newer: bool) -> Iterator[Finding]:
             if model is None or not may_be_gpu(model.where(call)):
                 continue
             if model.name.startswith(LARGE) or model.name.startswith("torch.nn.Transformer") or parameters(script, model) >= MANY:
+                timed = _measured(script, loop)
                 yield Finding(
-                    certainty=Certainty.LIKELY if asked and newer else Certainty.POSSIBLE, severity=None if asked else Severity.NOTE, variant="source",
+                    certainty=Certainty.LIKELY if (asked and newer) or timed else Certainty.POSSIBLE, severity=None if asked or timed else Severity.NOTE, variant="source",
                     values={"code": call.words(60), "model": model.name},
                     refs=(call.ref(),),
                 )  # fmt: skip
                 return
+
+
+def _measured(script: Script, loop: Loop) -> bool:
+    """Whether each turn waits for the GPU and reads a clock: somebody measures how fast the steps are."""
+    waits = any(loop in e.at.loops for e in script.calls("torch.cuda.synchronize", ".elapsed_time"))
+    return waits and any(loop in e.at.loops for e in script.calls("time.time", "time.perf_counter", "time.monotonic", "timeit.default_timer", "torch.cuda.Event"))
 
 
 def _in_objects(objects: Objects) -> Iterator[Finding]:

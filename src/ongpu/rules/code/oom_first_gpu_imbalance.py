@@ -1,5 +1,6 @@
 """The first GPU carries more than the others and fills up first."""
 
+import re
 from collections.abc import Iterator
 
 from ongpu.facts.code import OutOfMemory, Traceback
@@ -7,7 +8,11 @@ from ongpu.facts.hardware import Gpus
 from ongpu.facts.memory import first_gpu_crowd, same_on_first, suspect, uneven_first
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.system import Processes
+from ongpu.lazy import lazy
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
+
+# Messages that name GPU 0, or all of something, in themselves.
+_MESSAGE = lazy(r"all tensors to be on the same device|OOM when allocating|(?:[Cc]annot|[Tt]ried to|[Ff]ailed to) allocate|any other process using", re.IGNORECASE)
 
 
 def check(
@@ -40,7 +45,7 @@ def check(
         )
         return
     told = symptoms.cite("first-gpu-told", most=3) if symptoms else ()
-    told = tuple(ref for ref in told if "all tensors to be on the same device" not in ref.quote)
+    told = tuple(ref for ref in told if not _MESSAGE.search(ref.quote))
     if told and symptoms and not symptoms.has("dataparallel", "nccl-duplicate-gpu", "harmless-p2p-no") and not (gpus and len(gpus.gpus) == 1):
         yield Finding(
             certainty=Certainty.LIKELY if oom or symptoms.has("per-rank-launch", "torch-load-line") else Certainty.POSSIBLE, variant="told",

@@ -9,10 +9,10 @@ from ongpu.facts.dryrun_parts import size
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.memory import growth, suspect
 from ongpu.facts.profile import Allocations, gib
-from ongpu.facts.program import Event, Program, Script, distinct
+from ongpu.facts.program import RARE, Event, Loop, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.system import Processes
-from ongpu.facts.values import Instance, Items, Module, Tensor, Value
+from ongpu.facts.values import Instance, Items, Module, Tensor, Unknown, Value
 from ongpu.lazy import replace
 from ongpu.model import Certainty, Finding, Layer, Ref, Rule, Severity, Text
 
@@ -79,6 +79,7 @@ def _carried(script: Script) -> Iterator[Finding]:
 def _gathered(script: Script) -> Iterator[Finding]:
     if script.imports & {"tensorflow", "keras", "jax", "flax"} and "torch" not in script.imports:
         return  # their tensors carry no graph: it belongs to a tape, or to the function that is differentiated
+    yield from _unknown(script)
     for event in distinct(e for e in script.of("accumulate") if isinstance(e.value, Tensor) and e.value.graph is not False):
         kept = event.value
         loop = event.loop
@@ -86,9 +87,10 @@ def _gathered(script: Script) -> Iterator[Finding]:
             continue
         if _layers(loop.over):
             continue  # one pass through a model, layer by layer
-        if any(isinstance(me := frame.me, Module) or (isinstance(me, Instance) and not me.cls.complete) for frame in event.at.frame.chain()):
-            continue  # code of a module: its caller decides
         backwards = list(script.calls(".backward", "torch.autograd.backward"))
+        trains = not _begun_in(event, loop) and any(b.loop is loop and isinstance(b.receiver, Tensor) and b.receiver.comes_from(kept) for b in backwards)
+        if not trains and any(isinstance(me := frame.me, Module) or (isinstance(me, Instance) and not me.cls.complete) for frame in event.at.frame.chain()):
+            continue  # code of a module: its caller decides
         if any(loop in b.at.loops and not any(g.kind == "every" for g in b.guards_in(loop)) and _shares(b.receiver, kept) for b in backwards):
             found = _kept(event, "nodes", Severity.NOTE)
             yield replace(found, refs=(*found.refs, *_given(script, event)))
@@ -108,7 +110,29 @@ def _gathered(script: Script) -> Iterator[Finding]:
         elif all(any(g.kind == "every" for g in b.guards_in(loop)) for b in inside):
             yield _kept(event, "window", Severity.WARNING)
         else:
-            yield _kept(event, "nodes", Severity.NOTE)
+            yield _kept(event, "nodes", Severity.WARNING if event.hot and trains else Severity.NOTE)
+
+
+def _unknown(script: Script) -> Iterator[Finding]:
+    """Losses that nobody can tell the making of, but on which the same turn of the loop calls backward()."""
+    for event in distinct(e for e in script.of("accumulate") if isinstance(e.value, Unknown) and e.value.backwards):
+        loop, backwards = event.loop, event.value.backwards or [] if isinstance(event.value, Unknown) else []
+        mine = [b for b in backwards if b.loop is loop and b.at.frame is event.at.frame and b.order < event.order]
+        node = event.node
+        added = node.value if isinstance(node, ast.AugAssign) else node.args[0] if isinstance(node, ast.Call) and node.args else None
+        if loop is not None and mine and isinstance(added, ast.Name) and event.at.grad is True and not _begun_in(event, loop) and not any(g.kind in RARE for g in event.guards_in(loop)):
+            yield _kept(event, "nodes", Severity.WARNING)
+
+
+def _begun_in(event: Event, loop: Loop) -> bool:
+    """Whether what it is added to begins anew at each turn: a loss of several terms. What a condition sets back now and then does not."""
+    todo: list[ast.AST] = list(getattr(loop.node, "body", []))
+    for node in todo:
+        if isinstance(node, ast.Assign) and any(ast.unparse(target) == event.target for target in node.targets):
+            return True
+        if isinstance(node, ast.With | ast.For | ast.While | ast.Try):
+            todo += node.body
+    return False
 
 
 def _given(script: Script, event: Event) -> tuple[Ref, ...]:
@@ -173,7 +197,7 @@ def _in_error(
     course = growth(log)
     grows = symptoms.cite("memory-grows-told", most=3) if symptoms else ()
     told = (*grows, *(symptoms.cite("grows-words") if symptoms else ()))
-    code = symptoms.cite("retain-graph", "loss-kept-code", "diff-adds-item", most=3) if symptoms else ()
+    code = symptoms.cite("retain-graph", "loss-kept-code", "diff-adds-item", "diff-detaches-sum", most=3) if symptoms else ()
     if oom:
         slug, certainty, _ = suspect(oom, traceback, log, processes, gpus)
         if slug not in ("oom-graph-retained", "oom-batch-too-large", "oom-fragmentation", "oom-eval-with-grad") or not (course or told or code):
@@ -182,6 +206,8 @@ def _in_error(
             certainty = Certainty.LIKELY if code or told else Certainty.POSSIBLE
         late = symptoms.cite("steady-oom-words", most=2) if symptoms else ()
         told = (*told, *late) if told else told
+    elif symptoms and symptoms.has("diff-detaches-sum") and traceback_free(traceback):
+        certainty = Certainty.LIKELY  # the repair itself: a sum over steps that kept each step's graph
     elif course and log and len(log.memory()) >= 4:
         certainty = Certainty.POSSIBLE
     elif grows and traceback_free(traceback):
@@ -300,12 +326,12 @@ RULE = Rule(
         "nodes": (
             Text(
                 title="{target} holds tensors with a graph, though backward has freed its activations (line {line})",
-                why="\"{code}\" keeps graph nodes, no activations: after backward the saved tensors are gone. It costs little, but the list of nodes grows with each step.",
+                why="\"{code}\" keeps the graph of every step: backward has freed the activations, but the nodes stay, and whatever a custom function keeps by itself. Memory of the process grows with each step of the loop, on the GPU a little, on the host by some 100 KB for a deep network.",
                 fix="Add .detach() to what is kept (or .item() where it is only printed now and then).",
             ),
             Text(
                 title="{target} 保存了带计算图的张量，不过激活已被 backward 释放（第 {line} 行）",
-                why="“{code}”保留的是计算图节点而不是激活：backward 之后保存的张量已经释放。代价很小，但节点会逐步增加。",
+                why="“{code}”保留了每一步的计算图：backward 已释放激活，但节点以及自定义函数自己保留的内容都还在。进程占用的内存随循环的每一步增长：GPU 上很少，主机上对深的网络每步约 100 KB。",
                 fix="对保存的值加 .detach()（只是偶尔打印的话用 .item()）。",
             ),
         ),

@@ -1,6 +1,7 @@
 """Weights, gradients and optimizer states alone do not fit."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from ongpu.facts.code import OutOfMemory, Traceback, TrainingLog
 from ongpu.facts.dryrun import DryRun
@@ -14,15 +15,16 @@ from ongpu.facts.values import CUDA, MAYBE, Const
 from ongpu.facts.weights import parameters
 from ongpu.knowledge.gpus import model
 from ongpu.lazy import lazy
-from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
+from ongpu.model import Certainty, Finding, Layer, Ref, Rule, Severity, Text
 
 
 def check(
     oom: OutOfMemory | None, traceback: Traceback | None, log: TrainingLog | None, processes: Processes | None, gpus: Gpus | None,
     symptoms: Symptoms | None, dryrun: DryRun | None, program: Program | None,
 ) -> Iterator[Finding]:
-    if program and gpus and not dryrun:
-        yield from (finding for script in program.scripts for finding in _in_source(script, gpus))
+    card = _largest(gpus, oom)
+    if program and card and not dryrun:
+        yield from (finding for script in program.scripts for finding in _in_source(script, card, oom is not None))
     if dryrun:
         if dryrun.memory_cause == "oom-model-too-large":
             yield _in_run(dryrun)
@@ -56,17 +58,32 @@ def check(
     )
 
 
+class Card(NamedTuple):
+    """A card by its size, in GiB."""
+
+    name: str
+    total: float
+    refs: tuple[Ref, ...] = ()
+
+
 STATE = {"Adam": 2, "AdamW": 2, "NAdam": 2, "RAdam": 2, "Adamax": 2, "SGD": 0, "RMSprop": 1, "Adagrad": 1}  # tensors for each parameter, at least
 NAMED = lazy(r"(?<![\d.A-Za-z])(\d{1,3}(?:\.\d{1,2})?) ?[bB](?![A-Za-z])")  # "Llama-2-70b-hf"
 SHARED = ("quantiz", "load_in_", "bitsandbytes", "device_map", "'meta'", '"meta"', "offload", "gguf", "gptq", "awq", "checkpoint_wrapper", "pipeline_parallel")
 
 
-def _in_source(script: Script, gpus: Gpus) -> Iterator[Finding]:
-    """Modules that are moved to CUDA and weigh more than the largest of the cards, by the sizes in the source."""
-    yield from _in_trainer(script, gpus)
-    shown = [g for g in gpus.gpus if g.memory_total]
-    card = max(shown, key=lambda g: g.memory_total or 0, default=None)
-    if card is None or card.memory_total is None or script.says(*SHARED) or script.managed:
+def _largest(gpus: Gpus | None, oom: OutOfMemory | None) -> Card | None:
+    """The largest of the cards, as nvidia-smi shows them, else by their names, else the one that an error tells the size of."""
+    told = [Card(g.name or "the card", g.memory_total / 1024, gpus.cite()[:1]) for g in gpus.gpus if g.memory_total] if gpus else []
+    known = [Card(name, found.memory_gib, gpus.cite()[:1]) for name in gpus.all_names() if (found := model(name)) and found.memory_gib] if gpus else []
+    full = [Card("the card" if e.gpu is None else f"GPU {e.gpu}", e.total, (e.ref,)) for e in oom.errors if e.total] if oom else []
+    return max(told or known or full, key=lambda card: card.total, default=None)
+
+
+def _in_source(script: Script, card: Card, full: bool) -> Iterator[Finding]:
+    """Modules that are moved to CUDA and weigh more than the largest of the cards, by the sizes in the source. full: memory did run
+    out; a pretrained model without a dtype is taken as float32 then, which transformers loaded up to version 4."""
+    yield from _in_trainer(script, card)
+    if script.says(*SHARED) or script.managed:
         return
     half = script.says("float16", "bfloat16", ".half(")
     for module in script.modules:
@@ -75,11 +92,11 @@ def _in_source(script: Script, gpus: Gpus) -> Iterator[Finding]:
             continue
         named = _named(module.made)
         count = named or parameters(script, module)
-        width = 2 if half or (named and not script.says("float32")) else 4
+        width = 2 if half or (named and not full and not script.says("float32")) else 4
         optimizer = next((o for o in script.optimizers if any(m is module for m in o.over)), None)
-        trained = optimizer is not None and script.trains and width == 4 and not script.says("requires_grad", "lora", "Lora", "LoRA")
+        trained = optimizer is not None and script.trains and width == 4 and not script.says(*FROZEN, "lora", "Lora", "LoRA")
         each = width + 4 * (1 + STATE.get(optimizer.cls.rpartition(".")[2], 0)) if trained and optimizer else width
-        total = card.memory_total / 1024
+        total = card.total
         if count * each / 2**30 <= total:
             continue
         alone = count * width / 2**30 > total
@@ -88,37 +105,35 @@ def _in_source(script: Script, gpus: Gpus) -> Iterator[Finding]:
             subject=module.name,
             variant="source" if alone else "source-train",
             values={
-                "model": module.name.rpartition(".")[2], "count": f"{count / 1e9:.1f}", "type": "float32" if width == 4 else "16 bit",
-                "weights": f"{count * width / 2**30:.1f}", "need": f"{count * each / 2**30:.0f}", "card": card.name or "the card", "total": f"{total:.0f}",
+                "model": _called(module.made) or module.name.rpartition(".")[2], "count": f"{count / 1e9:.1f}", "type": "float32" if width == 4 else "16 bit",
+                "weights": f"{count * width / 2**30:.1f}", "need": f"{count * each / 2**30:.0f}", "card": card.name, "total": f"{total:.0f}",
             },
-            refs=(move.event.ref(), module.made.ref(), *(optimizer.made.ref() for _ in (1,) if optimizer and not alone), *gpus.cite()[:1]),
+            refs=(move.event.ref(), module.made.ref(), *(optimizer.made.ref() for _ in (1,) if optimizer and not alone), *card.refs),
         )
 
 
+FROZEN = ("requires_grad =", "requires_grad=", "requires_grad_(", "freeze")  # a count of what is trained freezes nothing
 TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer", "trl.SFTTrainer")
-SMALLER = (*SHARED, "peft", "lora", "Lora", "LoRA", "deepspeed", "fsdp", "adafactor", "8bit", "8-bit", "galore", "lomo", "requires_grad", "freeze")
+SMALLER = (*SHARED, "peft", "lora", "Lora", "LoRA", "deepspeed", "fsdp", "adafactor", "8bit", "8-bit", "galore", "lomo", *FROZEN)
 
 
-def _in_trainer(script: Script, gpus: Gpus) -> Iterator[Finding]:
+def _in_trainer(script: Script, card: Card) -> Iterator[Finding]:
     """A pretrained model that its name tells the size of, trained whole by a trainer with Adam: weights, gradients and two moments."""
-    known = [(name, found.memory_gib) for name in gpus.all_names() if (found := model(name)) and found.memory_gib]
-    told = [(g.name or "the card", g.memory_total / 1024) for g in gpus.gpus if g.memory_total]
-    card, total = max(told or known, key=lambda pair: pair[1], default=("", 0.0))
     trainer = next(script.calls(*TRAINERS), None)
     made = next((e for e in script.calls() if e.name.endswith("from_pretrained") and "Tokenizer" not in e.name and _named(e)), None)
-    if not total or trainer is None or made is None or script.says(*SMALLER):
+    if trainer is None or made is None or script.says(*SMALLER):
         return
     width = 2 if made.given(None, "torch_dtype") or made.given(None, "dtype") else 4
     count = _named(made)
     need = count * width * 4 / 2**30  # each parameter's weight, gradient and the two moments of Adam, in the type of the weights
-    if need > total:
+    if need > card.total:
         yield Finding(
             certainty=Certainty.LIKELY, subject=made.words(60), variant="source-train",
             values={
                 "model": made.words(60), "count": f"{count / 1e9:.1f}", "type": "float32" if width == 4 else "16 bit",
-                "weights": f"{count * width / 2**30:.1f}", "need": f"{need:.0f}", "card": card, "total": f"{total:.0f}",
+                "weights": f"{count * width / 2**30:.1f}", "need": f"{need:.0f}", "card": card.name, "total": f"{card.total:.0f}",
             },
-            refs=(made.ref(), trainer.ref(), *gpus.cite()[:1]),
+            refs=(made.ref(), trainer.ref(), *card.refs),
         )  # fmt: skip
 
 
@@ -129,6 +144,12 @@ def _named(made: Event) -> float:
         return 0
     told = NAMED.search(first.value)
     return float(told[1]) * 1e9 if told else 0
+
+
+def _called(made: Event) -> str:
+    """The name of a pretrained model without its folders."""
+    first = made.arg(0, "pretrained_model_name_or_path")
+    return first.value.rstrip("/").rpartition("/")[2] if _named(made) and isinstance(first, Const) else ""
 
 
 def _size(gib: float | None) -> str:

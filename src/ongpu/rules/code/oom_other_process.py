@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ongpu.facts.code import OutOfMemory, Traceback, TrainingLog
 from ongpu.facts.hardware import Gpus
-from ongpu.facts.memory import others_on, suspect
+from ongpu.facts.memory import others_on, suspect, without_room
 from ongpu.facts.program import Event, Program, Script
 from ongpu.facts.system import Processes
 from ongpu.facts.traced import tf_steps
@@ -69,6 +69,13 @@ def _in_error(oom: OutOfMemory, traceback: Traceback | None, log: TrainingLog | 
     busy = slug in ("oom-batch-too-large", "oom-fragmentation") and error.total is None and present
     if slug != "oom-other-process" and not busy:
         return
+    frame = without_room(error, traceback)
+    if frame and not busy:
+        yield Finding(
+            certainty=certainty, variant="context", values={"code": frame.code or frame.function}, fixes=(Fix("who-holds-gpu"),),
+            refs=(error.ref, frame.ref, *(p.ref for p in present[:4] if p.ref)),
+        )
+        return
     held, mine = error.held_by_others, error.in_use if error.in_use is not None else error.reserved
     if mine is None:
         mine = error.allocated
@@ -131,6 +138,18 @@ RULE = Rule(
                 title="{name} 会占用几乎整张卡，而同一程序里还有 PyTorch（{code}）",
                 why="TensorFlow 首次使用时会占下每块可见 GPU 的几乎全部显存，JAX 占四分之三；之后 PyTorch 就会显存不足，反之亦然。",
                 fix="TensorFlow：首次使用前对每块 GPU 调用 tf.config.experimental.set_memory_growth(gpu, True)（或对它隐藏 GPU：tf.config.set_visible_devices([], 'GPU')）。JAX：在 import jax 之前设 XLA_PYTHON_CLIENT_PREALLOCATE=false，或 XLA_PYTHON_CLIENT_MEM_FRACTION=.3。",
+            ),
+        ),
+        "context": (
+            Text(
+                title="The card is full before this program holds anything there: {code} found no room for a CUDA context",
+                why="The call allocates nothing itself (empty_cache, synchronize, set_device): it opens a CUDA context of some hundred MiB on the current device, which is GPU 0 unless told otherwise. Another process fills that card, though this program may do its work on a different one.",
+                fix="See who holds the card (nvidia-smi) and end or move it. If the program was given another GPU (gpus=[1], device='cuda:1'): call torch.cuda.set_device(1) before torch.cuda.empty_cache() and the like, or start it with CUDA_VISIBLE_DEVICES=1, so that nothing touches GPU 0.",
+            ),
+            Text(
+                title="本程序还没占用显存，这块卡就已满：{code} 连 CUDA 上下文都放不下",
+                why="该调用（empty_cache、synchronize、set_device）本身不分配显存，只是在当前设备上建立几百 MiB 的 CUDA 上下文；未指定时当前设备是 GPU 0。那块卡已被其他进程占满，尽管本程序可能在另一块卡上工作。",
+                fix="用 nvidia-smi 查看谁占用了该卡，结束或移走它。若程序用的是另一块 GPU（gpus=[1]、device='cuda:1'）：在 torch.cuda.empty_cache() 等调用之前先 torch.cuda.set_device(1)，或用 CUDA_VISIBLE_DEVICES=1 启动，使程序不碰 GPU 0。",
             ),
         ),
         "startup": (

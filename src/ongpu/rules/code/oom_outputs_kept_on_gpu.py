@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from ongpu.facts.code import OutOfMemory, Traceback, TrainingLog
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.memory import suspect
-from ongpu.facts.program import Event, Program, Script, distinct
+from ongpu.facts.program import Event, Loop, Program, Script, distinct
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.system import Processes
 from ongpu.facts.values import CUDA, MANAGED, MAYBE, Class, Const, Function, Items, Module, Tensor, Value, may_be_gpu
 from ongpu.facts.windows import over_loader
+from ongpu.lazy import replace
 from ongpu.model import Certainty, Finding, Layer, Rule, Severity, Text
 
 
@@ -18,13 +19,17 @@ def check(
     oom: OutOfMemory | None, traceback: Traceback | None, log: TrainingLog | None, processes: Processes | None, gpus: Gpus | None,
     symptoms: Symptoms | None, program: Program | None,
 ) -> Iterator[Finding]:
-    yield from (finding for script in program.scripts for finding in (*_in_source(script), *_in_hooks(script, oom is not None))) if program else ()
+    found = [finding for script in program.scripts for finding in _in_source(script)] if program else []
+    yield from (replace(finding, severity=None) if oom else finding for finding in found)
+    yield from (finding for script in program.scripts for finding in _in_hooks(script, oom is not None)) if program else ()
+    yield from (finding for script in program.scripts for finding in _in_callback(script)) if program and oom else ()
     yield from _in_error(oom, traceback, log, processes, gpus, symptoms) if oom else ()
 
 
 def _in_source(script: Script) -> Iterator[Finding]:
     """Lists that grow by a tensor on the GPU for each batch; single numbers and small loops aside."""
     yield from _joined(script)
+    yield from _filed(script)
     for event in distinct(script.of("accumulate")):
         kept = event.value
         if isinstance(kept, Items) and not kept.uniform:  # a dictionary or tuple of outputs
@@ -43,6 +48,31 @@ def _in_source(script: Script) -> Iterator[Finding]:
                 values={"target": event.target, "line": event.line},
                 refs=(event.ref(),),
             )
+
+
+def _filed(script: Script) -> Iterator[Finding]:
+    """results[name] = output, in a dictionary or list that was begun before the loop, under another key at each turn."""
+    for event in distinct(script.of("setitem")):
+        kept, store = event.value, event.receiver
+        turn = next((loop for loop in reversed(event.at.loops) if loop.kind != "comprehension" and any(f.loop is loop for f in loop.forwards or ())), None)
+        if not isinstance(kept, Tensor) or not isinstance(store, Items) or kept.scalar or kept.where not in (CUDA, MAYBE) or turn is None:
+            continue
+        if isinstance(event.args[0], Const) or turn.trains or _few(turn) or (kept.graph is True and event.at.grad is True) or event.at.frame.inside("forward", "step"):
+            continue
+        target = event.node.value if isinstance(event.node, ast.Subscript) else None
+        name = ast.unparse(target) if target is not None else ""
+        if not any(t.origin == "output" for t in kept.line()) or any(isinstance(n, ast.Assign) and any(ast.unparse(t) == name for t in n.targets) for n in ast.walk(turn.node)):
+            continue
+        yield Finding(
+            subject=name, certainty=Certainty.LIKELY, severity=Severity.WARNING, variant="filed", values={"target": event.words(40), "line": event.line}, refs=(event.ref(),)
+        )
+
+
+def _few(loop: Loop) -> bool:
+    """Whether it goes over a few things that the source lists, or over models that each answer once."""
+    listed = isinstance(loop.over, Items) and not loop.over.uniform
+    calls = [f for f in loop.forwards or () if f.loop is loop and isinstance(f.node, ast.Call)]
+    return listed or any(isinstance(n, ast.Name) and n.id in loop.targets for f in calls for n in ast.walk(f.call.func))
 
 
 def _joined(script: Script) -> Iterator[Finding]:
@@ -93,6 +123,27 @@ def _in_hooks(script: Script, full: bool) -> Iterator[Finding]:
                 subject=event.target, certainty=Certainty.LIKELY, variant="source" if emptied else "never", severity=None if full else Severity.WARNING,
                 values={"target": event.target, "line": event.line}, refs=(event.ref(),),
             )  # fmt: skip
+
+
+def _in_callback(script: Script) -> Iterator[Finding]:
+    """A callback of Lightning that puts what a batch gave aside, as it is. Only where memory did run out."""
+    for event in distinct(script.of("accumulate")):
+        function = event.at.frame.function
+        cls = function.cls if function else None
+        if function is None or cls is None or not event.target.startswith("self.") or event.name not in ("append", "extend") or not isinstance(event.node, ast.Call):
+            continue
+        given = {a.arg for a in function.node.args.args} & {"outputs", "batch"}
+        if not function.name.endswith("_batch_end") or not any(base.endswith("Callback") for base in cls.bases) or not given or not event.node.args:
+            continue
+        words = ast.unparse(function.node)
+        names = given | {t.id for n in ast.walk(function.node) if isinstance(n, ast.Assign) and _named(n.value, given) for x in n.targets for t in ast.walk(x) if isinstance(t, ast.Name)}
+        if _named(event.node.args[0], names) and not any(move in words for move in (".cpu(", ".item(", ".tolist(", '.to("cpu")', ".to('cpu')")):
+            yield Finding(subject=event.target, certainty=Certainty.LIKELY, variant="source", values={"target": event.target, "line": event.line}, refs=(event.ref(),))
+            return
+
+
+def _named(node: ast.AST, names: set[str]) -> bool:
+    return any(isinstance(n, ast.Name) and n.id in names for n in ast.walk(node))
 
 
 def _lightning(event: Event) -> Class | None:
@@ -176,6 +227,18 @@ RULE = Rule(
                 title="{target} 把所有 batch 的输出都收集在 GPU 上",
                 why="每个 batch 的输出都会留在显存里直到循环结束；输出较大时（对整个词表的 logits、掩码、embedding），前面都正常，跑到后面显存就满了。",
                 fix="随产生随移到主机：{target}.append(out.cpu())；或只保留需要的东西：argmax、求和、滚动指标（torchmetrics）。",
+            ),
+        ),
+        "filed": (
+            Text(
+                title="{target} keeps the outputs of every batch on the GPU",
+                why="Each turn of the loop files its outputs under another key, and they stay on the card until the loop is over. A row of a batch's output keeps the whole of it.",
+                fix="Move them to the host as they come: {target} = out.cpu(); or reduce them first (argmax, topk) and keep that.",
+            ),
+            Text(
+                title="{target} 把每个 batch 的输出都留在 GPU 上",
+                why="循环的每一轮都把输出存到另一个键下，直到循环结束都占着显存。只存一行也会保留整个 batch 的输出。",
+                fix="随产生随移到主机：{target} = out.cpu()；或先归约（argmax、topk）再保存。",
             ),
         ),
         "hook": (

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from ongpu.facts.code import Traceback, TrainingLog
+from ongpu.facts.defaults import option
 from ongpu.facts.dryrun import DryRun
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.intent import goes_on
@@ -31,7 +32,7 @@ def check(
     if not warned and not setting:
         return
     failed = traceback is not None and any(r.error for r in traceback.raised)
-    slow = symptoms.has("slow-words", "low-utilization", "gpu-idles-told", "pauses-words", "data-slow-words") or (log is not None and (log.data_share() or 0) > 0.3)
+    slow = symptoms.has("slow-words", "low-utilization", "gpu-idles-told", "pauses-words", "data-slow-words") or (log is not None and (log.data_share() or 0) > 0.3) or _idle(gpus)
     if not warned and not slow:
         return
     yield Finding(
@@ -45,7 +46,9 @@ def _in_source(script: Script, asked: bool) -> Iterator[Finding]:
     """Loaders of a training loop without workers, whose samples cost something to make. asked: somebody complains of a GPU that waits;
     then a function counts that nothing in the source calls."""
     for loader in script.loaders:
-        if loader.workers != 0 or may_be_gpu(loader.where) or loader.made.stars or (loader.made.at.frame.alone and not asked):
+        said = option(script, loader.setting("num_workers")) if loader.workers is None else None
+        workers = loader.workers if said is None else said.says("default", ...)
+        if workers != 0 or workers is False or may_be_gpu(loader.where) or loader.made.stars or (loader.made.at.frame.alone and not asked):
             continue
         trains = any(takes(loop, loader) and loop.trains for loop in script.loops)
         cost = costly(script, loader)
@@ -53,9 +56,9 @@ def _in_source(script: Script, asked: bool) -> Iterator[Finding]:
             yield Finding(
                 subject=loader.made.words(60),
                 certainty=Certainty.LIKELY,
-                variant="source",
-                values={"line": loader.made.line, "what": cost.name.lstrip(".") if isinstance(cost, Event) else cost},
-                refs=(loader.made.ref(), *((cost.ref(),) if isinstance(cost, Event) else ())),
+                variant="default" if said else "source",
+                values={"option": said.words(60) if said else "?", "line": loader.made.line, "what": cost.name.lstrip(".") if isinstance(cost, Event) else cost},
+                refs=(loader.made.ref(), *((said.ref(),) if said else ()), *((cost.ref(),) if isinstance(cost, Event) else ())),
             )
 
 
@@ -78,6 +81,12 @@ def _in_keras(script: Script) -> Iterator[Finding]:
                 subject=fit.words(60), certainty=Certainty.LIKELY, variant="keras", values={"what": cost.name.lstrip("."), "code": fit.words(60)},
                 refs=(fit.ref(), cost.ref()),
             )  # fmt: skip
+
+
+def _idle(gpus: Gpus | None) -> bool:
+    """Whether every GPU that is shown has little to do, in a process that holds memory there (or is not told of any)."""
+    shown = [gpu for gpu in gpus.gpus if gpu.utilization is not None] if gpus else []
+    return bool(shown) and all((gpu.utilization or 0) < 40 and (gpu.memory_used is None or gpu.memory_used > 1000) for gpu in shown)
 
 
 def _busy(gpus: Gpus | None) -> bool:
@@ -131,6 +140,18 @@ RULE = Rule(
                 title="{code} 只用一个线程准备 batch，而每个 batch 都要花时间：{what}",
                 why="Keras 的 Sequence（PyDataset）默认 workers=1、use_multiprocessing=False；每个 batch 由训练旁边的一个线程读取和解码，GPU 在等。",
                 fix="Keras 3：在 PyDataset 里 super().__init__(workers=8, use_multiprocessing=True, max_queue_size=16)；Keras 2：model.fit(..., workers=8, use_multiprocessing=True)。或用 tf.data，配 map(num_parallel_calls=tf.data.AUTOTUNE) 和 prefetch。",
+            ),
+        ),
+        "default": (
+            Text(
+                title="This loader has no worker processes unless its user asks for some ({option}), and its samples cost time: {what}",
+                why="The default is num_workers=0: each sample is read, decoded and changed in the training process, between two steps; the GPU waits meanwhile.",
+                fix="Start the program with more workers (the option sets num_workers: CPU cores a GPU, 4 to 16), or raise the default; pin_memory=True, persistent_workers=True where there are workers.",
+            ),
+            Text(
+                title="除非使用者另行指定，这个加载器没有 worker 进程（{option}），而每个样本都要花时间：{what}",
+                why="默认 num_workers=0：样本的读取、解码和变换都在训练进程里、两步之间进行，这期间 GPU 在等。",
+                fix="启动程序时给出更多 worker（该选项就是 num_workers：每块 GPU 的 CPU 核数，4 到 16），或提高默认值；有 worker 时加 pin_memory=True、persistent_workers=True。",
             ),
         ),
         "source": (

@@ -8,9 +8,11 @@ from ongpu.facts.code import Traceback
 from ongpu.facts.dryrun import DryRun
 from ongpu.facts.profile import Profile
 from ongpu.facts.program import Event, Loop, Program, Script, distinct
+from ongpu.facts.python_profile import share as share_of
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.traced import each_turn, in_traced, jax_steps, jits, loops, results, root, tf_steps
 from ongpu.facts.values import CPU, Tensor, may_be_gpu
+from ongpu.facts.windows import nested
 from ongpu.lazy import lazy, replace
 from ongpu.model import Certainty, Edit, Finding, Layer, Rule, Severity, Text
 
@@ -49,15 +51,21 @@ def _in_source(script: Script) -> Iterator[Finding]:
         told = any(e.name in TELLS for e in script.calls() if loop in e.at.loops and any(g.kind == "every" for g in e.guards_in(loop)))
         seldom = told and len(list(distinct(loop.backwards or ()))) < 2 and not all(_customary(e) for e in mine)
         first = (forced or mine)[0]
+        micro = len(mine) > 1 and _micro(script, loop)
         yield Finding(
             subject=first.words(),
             certainty=Certainty.LIKELY,
-            severity=Severity.NOTE if _tests(script, loop) or (first.name in EMPTIES and _phases(script, loop)) else None if forced or seldom or len(mine) > FEW * max(1, len(list(distinct(loop.backwards or ())))) else Severity.NOTE,
+            severity=Severity.NOTE if _tests(script, loop) or (first.name in EMPTIES and _phases(script, loop)) else None if forced or seldom or micro or len(mine) > FEW * max(1, len(list(distinct(loop.backwards or ())))) else Severity.NOTE,
             variant="empty" if first.name in EMPTIES else "branch" if seldom and not forced else "source",
             values={"code": first.words(), "number": len(mine), "line": first.line},
             refs=tuple(e.ref() for e in (first, *(e for e in mine if e is not first)))[:6],
             edits=tuple(edit for e in forced if e.name in EMPTIES for edit in _without(script, e)),
         )
+
+
+def _micro(script: Script, loop: Loop) -> bool:
+    """Whether its turns are micro-batches: the step stands behind it, in a loop around it."""
+    return not loop.steps and any(window.loop is loop for window in nested(script))
 
 
 def _tests(script: Script, loop: Loop) -> bool:
@@ -201,6 +209,10 @@ def _in_words(symptoms: Symptoms, traceback: Traceback | None) -> Iterator[Findi
     callback = symptoms.cite("sync-callback", most=2)
     profile = [h for h in symptoms.seen("sync-profile") if 25 <= float(h.groups.get("share", "0")) <= 100]
     profile += [h for h in symptoms.seen("py-spy-sync") if 25 <= float(h.groups["share"]) <= 100]
+    waited, rows = share_of(symptoms, "cprofile-wait")
+    if waited >= 15 and not profile:
+        named = rows[0].groups.get("what") or rows[0].groups["line"]
+        profile = [replace(row, groups={"what": named, "share": f"{waited:.0f}"}) for row in rows]
     failed = traceback is not None and any(r.error for r in traceback.raised)
     code = symptoms.cite("sync-code", "sync-line", most=3) if symptoms.has("slow-words", "sync-told", "gpu-idles-told") and not failed else ()
     plain = bool(code) or symptoms.has("diff-drops-sync") or any(re.search("slow|idle|stall|faster|慢", r.quote) for r in symptoms.cite("item-each-step"))

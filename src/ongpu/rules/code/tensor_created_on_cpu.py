@@ -51,7 +51,7 @@ def _in_source(script: Script) -> Iterator[Finding]:
             continue  # it was moved: the name that is used here is the old one's
         places = {a.where for a in mix.args if isinstance(a, Tensor)}
         inside = mix.at.frame.inside("forward", "step") is not None
-        held = _held(script, made)
+        held = _held(script, made, mix)
         if held is not None and (places & {CUDA, MAYBE, MANAGED} or (SELF in places and not script.managed)):
             told.add(id(made.node))
             sure = bool(places & {CUDA, MAYBE, MANAGED})
@@ -139,12 +139,14 @@ def _shaped(made: Event) -> bool:
     return not number and not (len(made.args) == 1 and isinstance(made.args[0], Unknown) and made.name not in SIZED)
 
 
-def _held(script: Script, made: Event) -> Event | None:
-    """The assignment that keeps it as a plain attribute of a module, in __init__, if nothing else sets or moves that attribute."""
+def _held(script: Script, made: Event, mix: Event) -> Event | None:
+    """The assignment that keeps it as a plain attribute of a module, in __init__, if nothing else sets or moves that attribute before it
+    meets the GPU there (a running state is set anew behind that)."""
     keeps = [e for e in script.of("setattr") if isinstance(e.value, Tensor) and e.value.seed() is made and isinstance(e.receiver, Module)]
     if not keeps or not keeps[0].at.frame.inside("init"):
         return None
     others = [e for e in script.of("setattr") if e.name == keeps[0].name and e.node is not keeps[0].node and e.file is keeps[0].file]
+    others = [e for e in others if not (e.at.frame is mix.at.frame and mix.before(e))]
     return None if others else keeps[0]
 
 
@@ -218,7 +220,7 @@ def _in_error(mismatches: Mismatches | None, symptoms: Symptoms | None, operands
         if slug != "tensor-created-on-cpu" and not (slug == "device-mismatch" and made and found.odd not in ("lengths", "generator") and not found.two_gpus):
             continue
         variant = "collective" if found.odd == "collective" else "layer" if found.odd == "weight" else ""
-        what = {"hidden": "hidden state", "condition": "torch.where condition"}.get(found.odd or "", found.odd or "tensor")
+        what = {"hidden": "hidden state", "tensors": "tensor", "condition": "torch.where condition"}.get(found.odd or "", found.odd or "tensor")
         yield Finding(
             certainty=certainty,
             variant=variant,

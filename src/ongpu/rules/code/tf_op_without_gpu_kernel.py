@@ -60,7 +60,7 @@ def _in_error(symptoms: Symptoms) -> Iterator[Finding]:
     missing = [h for h in hits if "No OpKernel" in h.ref.quote]
     only = symptoms.cite("cpu-only-told", most=2)
     if only:
-        yield Finding(values={"op": symptoms.value("op", "cpu-only-told"), "ops": symptoms.value("op", "cpu-only-told")}, refs=only)
+        yield Finding(values={"op": symptoms.value("op", "cpu-only-told"), "ops": symptoms.value("op", "cpu-only-told")}, refs=(*only, *symptoms.cite("tf-node-op", most=1)))
         return
     if not pinned and not (missing and symptoms.has("tf-devices-with-gpu")):
         return

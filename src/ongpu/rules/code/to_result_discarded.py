@@ -7,7 +7,7 @@ from ongpu.facts.mismatch import Mismatches
 from ongpu.facts.placing import thrown_away
 from ongpu.facts.program import Event, Program
 from ongpu.facts.symptoms import Symptoms
-from ongpu.facts.values import Device, Tensor, may_be_gpu
+from ongpu.facts.values import Const, Device, Tensor, Value, may_be_gpu
 from ongpu.model import Certainty, Edit, Finding, Layer, Rule, Severity, Text
 
 
@@ -25,7 +25,7 @@ def _in_source(program: Program) -> Iterator[Finding]:
             if not isinstance(func, ast.Attribute):
                 continue
             name = call.file.quote(func.value)
-            moved = may_be_gpu(call.value.where) if isinstance(call.value, Tensor) else call.name == ".cuda" or isinstance(call.arg(0, "device"), Device)
+            moved = may_be_gpu(call.value.where) if isinstance(call.value, Tensor) else call.name == ".cuda" or _names_gpu(call.arg(0, "device"))
             yield Finding(
                 subject=name,
                 severity=None if moved else Severity.WARNING,
@@ -34,6 +34,10 @@ def _in_source(program: Program) -> Iterator[Finding]:
                 refs=(call.ref(),),
                 edits=_kept(call, name),
             )
+
+
+def _names_gpu(given: Value | None) -> bool:
+    return isinstance(given, Device) or (isinstance(given, Const) and str(given.value).startswith("cuda"))
 
 
 def _kept(call: Event, name: str) -> tuple[Edit, ...]:

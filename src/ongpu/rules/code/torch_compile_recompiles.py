@@ -81,9 +81,18 @@ def _numbers(script: Script, compiles: list[Event], slow: bool) -> Iterator[Find
         if counter is None or any(isinstance(v, Tensor) and isinstance(n, ast.Name) and n is counter for n, v in given):
             continue
         made = made or (nodes.get(id(ran.node)) if ran else None)
-        fixed = made is not None and made.says("dynamic") is False
+        fixed = (made is not None and made.says("dynamic") is False) or (ran is not None and _unrolled(ran, call.node, counter))
         yield _finding("number", call, Severity.WARNING if fixed or slow else Severity.NOTE, *((made,) if made else ()))
         return
+
+
+def _unrolled(function: Function, call: ast.Call, counter: ast.expr) -> bool:
+    """Whether the number bounds a loop in the compiled function, which is unrolled: each value is a graph of its own, dynamic or not."""
+    names = [a.arg for a in function.node.args.args]
+    place = next((i for i, given in enumerate(call.args) if given is counter), None)
+    name = names[place] if place is not None and place < len(names) else next((k.arg for k in call.keywords if k.value is counter), None)
+    ranges = [n for n in ast.walk(function.node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == "range"]
+    return any(isinstance(x, ast.Name) and x.id == name for n in ranges for x in ast.walk(n))
 
 
 def _counts(node: ast.expr, targets: tuple[str, ...]) -> bool:

@@ -59,17 +59,20 @@ def check(
     if slower and not (small or low) and symptoms.has("gpu-not-seen", "precision-off", "conv-slow-told"):
         return
     certain = bool((slower and times) or warned or (low and rl) or (slower and (small or low)) or (low and symptoms.has("small-words")))
-    if not (certain or slower or (idle and symptoms.has("small-words"))):
+    # shown to be on the GPU, and shown to hardly use it: what is left is that it has little to do
+    placed = symptoms.cite("model-on-cuda", most=1) if low and any((g.memory_used or 0) > 300 for g in (gpus.gpus if gpus else ())) else ()
+    if not (certain or slower or placed or (idle and symptoms.has("small-words"))):
         return
     yield Finding(
         certainty=Certainty.LIKELY if certain else Certainty.POSSIBLE,
         variant="rl" if rl else "",
         values={"gpu": max(shown) if shown else hint or "?", "grid": symptoms.value("grid", "small-on-gpu") or "?"},
-        refs=(*warned, *rl, *slower, *small, *(gpus.refs[:2] if gpus and low else ())),
+        refs=(*warned, *rl, *slower, *small, *placed, *(gpus.refs[:2] if gpus and low else ())),
     )
 
 
 FEW = 20_000  # parameters: a step of that is launch time, whatever the card
+CLOCKS = ("time.time", "time.perf_counter", "time.monotonic", "timeit.default_timer", "datetime.datetime.now")
 POLICIES = ("PPO", "A2C", "TRPO", "ARS")
 
 
@@ -131,12 +134,15 @@ def _single(script: Script, slow: bool) -> Iterator[Finding]:
                 refs=(call.ref(),),
             )  # fmt: skip
             return
-    for call in distinct(script.calls("forward")) if slow else ():
+    timed = any(True for _ in script.calls(*CLOCKS))
+    for call in distinct(script.calls("forward")) if slow or timed else ():
         model = call.receiver
         if not isinstance(model, Module) or call.at.frame.inside("forward") or call.loop is None or not _alone(call, script):
             continue
+        if not slow and call.training_loop is None:
+            continue  # what answers requests has one sample at a time
         count = parameters(script, model)
-        light = is_keras(model) or (0 < count <= LIGHT and model.sure and may_be_gpu(model.where(call)) and known(script, model))
+        light = (slow and is_keras(model)) or (0 < count <= (LIGHT if slow else FEW) and model.sure and may_be_gpu(model.where(call)) and known(script, model))
         if light and not any(True for _ in script.loaders):
             yield Finding(
                 certainty=Certainty.LIKELY, variant="one", subject=call.words(60), values={"code": call.words(60), "line": call.line, "count": count or "?"},
@@ -151,6 +157,8 @@ LIGHT = 1_000_000  # parameters: one sample is two million operations, some micr
 def _alone(call: Event, script: Script) -> bool:
     """Whether its input is one sample: x[np.newaxis, :], x[None], np.expand_dims(x, 0), x.reshape(1, -1), x.unsqueeze(0), np.array([x])."""
     node = call.given(0, "x")
+    while isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple) and isinstance(node.slice.elts[0], ast.Slice) and node.slice.elts[0].lower is None and node.slice.elts[0].upper is None:
+        node = node.value  # x[:, :-1]: as many samples as x
     if isinstance(node, ast.Name):
         function = call.at.frame.function
         within = ast.walk(function.node if function else script.tree)
@@ -186,6 +194,9 @@ def _one(node: ast.expr) -> bool:
     if name in ("rand", "randn", "zeros", "ones", "empty"):  # made with the shape (1, n)
         shape = [part for one in node.args for part in (one.elts if isinstance(one, ast.Tuple | ast.List) else [one])]
         return len(shape) > 1 and isinstance(shape[0], ast.Constant) and shape[0].value == 1
+    if name in ("randint", "full"):
+        shapes = [one for one in (*node.args, *(k.value for k in node.keywords if k.arg == "size")) if isinstance(one, ast.Tuple | ast.List)]
+        return bool(shapes) and len(shapes[0].elts) > 1 and isinstance(shapes[0].elts[0], ast.Constant) and shapes[0].elts[0].value == 1
     if name in ("array", "asarray", "constant", "tensor", "as_tensor", "convert_to_tensor"):
         return bool(node.args) and isinstance(node.args[0], ast.List) and _one(node.args[0])
     if name in ("to", "cuda", "float", "astype", "type"):

@@ -4,8 +4,10 @@ from collections.abc import Iterator
 
 from ongpu.facts.container import Container
 from ongpu.facts.driver import Driver
+from ongpu.facts.hardware import Gpus
 from ongpu.facts.symptoms import Symptoms
-from ongpu.knowledge.cuda import cuda_of_driver, oldest_driver_for
+from ongpu.knowledge.cuda import cuda_of_driver, oldest_driver_for, out_of_reach
+from ongpu.lazy import replace
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
 FIXES = (Fix("update-driver"),)
@@ -15,7 +17,22 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")[:3] if part.isdigit())
 
 
-def check(symptoms: Symptoms | None, container: Container | None, driver: Driver | None) -> Iterator[Finding]:
+def check(symptoms: Symptoms | None, container: Container | None, driver: Driver | None, gpus: Gpus | None) -> Iterator[Finding]:
+    for finding in _check(symptoms, container, driver):
+        card, last = _barred(str(finding.values["need"]), gpus)
+        values = {**finding.values, "card": card, "last": last}
+        yield replace(finding, variant="barred", values=values, fixes=(), refs=(*finding.refs, *(gpus.refs[:1] if gpus else ()))) if last else finding
+
+
+def _barred(cuda: str, gpus: Gpus | None) -> tuple[str | None, str | None]:
+    """(card, its last driver branch), where that is older than the image's CUDA needs: then no newer driver may be advised."""
+    for name, capability in gpus.cards() if gpus else ():
+        if (found := out_of_reach(cuda, capability)) and found[0] == "driver":
+            return name, found[1]
+    return None, None
+
+
+def _check(symptoms: Symptoms | None, container: Container | None, driver: Driver | None) -> Iterator[Finding]:
     have = driver.version or driver.module if driver else None
     able = (driver.cuda if driver else None) or (cuda_of_driver(have) if have else None)
     image = container.image_cuda if container else None
@@ -77,6 +94,18 @@ RULE = Rule(
         fix="更新宿主机驱动（CUDA {need} 所需的版本{driver:：* 或更新}），或换用 CUDA 不高于 {able} 的镜像标签。",
     ),
     variants={
+        "barred": (
+            Text(
+                title="The image has CUDA {need}, and no driver that supports the host's {card} runs that",
+                why="A container uses the host's driver. Branch {last} is the last that supports the {card}; CUDA {need} needs {driver:* or newer|a newer one}.",
+                fix="Leave the driver as it is: a newer branch would leave the card without any. Take an image tag whose CUDA the driver knows (nvidia-smi shows it){able:, not above *}, or use a newer card.",
+            ),
+            Text(
+                title="镜像自带 CUDA {need}，而支持宿主机 {card} 的驱动都跑不了它",
+                why="容器使用宿主机的驱动。{last} 是支持 {card} 的最后一个驱动分支；CUDA {need} 需要{driver: * 或更新|更新的驱动}。",
+                fix="不要升级驱动：更新的分支不再支持这张卡。换用驱动支持的 CUDA 的镜像标签（用 nvidia-smi 查看）{able:，不高于 *}，或换新卡。",
+            ),
+        ),
         "refused": (
             Text(
                 title="The image requires CUDA {need}, the host's driver {have} offers CUDA {able}: the NVIDIA hook refuses to start it",

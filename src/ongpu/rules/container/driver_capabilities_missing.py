@@ -48,6 +48,9 @@ def check(
             lacks.append(("compute", "compute,utility", missed, Certainty.CERTAIN if missed else Certainty.LIKELY))
     if video and "video" not in have and boxed:
         lacks.append(("video", "compute,utility,video", video, Certainty.CERTAIN if have else Certainty.LIKELY))
+    if video and not boxed and symptoms and symptoms.has("video-library-unloadable"):
+        yield Finding(certainty=Certainty.POSSIBLE, variant="perhaps", fixes=(), refs=symptoms.cite("video-library-unloadable", "video-library-missing"))
+        return
     if graphics and not have & {"graphics", "display"} and boxed:
         lacks.append(("graphics", "compute,utility,graphics", graphics, Certainty.CERTAIN if have else Certainty.LIKELY))
     if have and "utility" not in have and smi and not lacks:
@@ -80,6 +83,20 @@ RULE = Rule(
         fix="用 -e NVIDIA_DRIVER_CAPABILITIES={want}（或 all）启动容器，或在 Dockerfile 的 ENV、compose 的 environment、Pod 的 env 中设置；docker 也可用 --gpus 'all,\"capabilities={want}\"'。需要重新创建容器。",
     ),
     variants={
+        "perhaps": (
+            Text(
+                title="The driver's video libraries (libnvidia-encode, libnvcuvid) are not there: in a container NVIDIA_DRIVER_CAPABILITIES lacks \"video\"",
+                why="The encoder and decoder libraries belong to the driver. A container gets them only with the capability video (the default is utility,compute), while CUDA works there without them. "
+                "On a bare machine the distribution's package of them is missing. A driver version of \"(unknown)\" in FFmpeg's message is this, not an old driver.",
+                fix="In a container: start it with -e NVIDIA_DRIVER_CAPABILITIES=compute,utility,video (or all) and create it anew. On the machine itself: install the package of the driver's own version "
+                "(libnvidia-encode-XXX and libnvidia-decode-XXX on Ubuntu; libnvidia-encode1, libnvcuvid1 on Debian; nvidia-driver-cuda-libs on Fedora). ldconfig -p | grep -E 'nvidia-encode|nvcuvid' shows them.",
+            ),
+            Text(
+                title="找不到驱动的视频库（libnvidia-encode、libnvcuvid）：若在容器里，是 NVIDIA_DRIVER_CAPABILITIES 缺少 “video”",
+                why="编码和解码库属于驱动。容器只有声明了 video 能力才会得到它们（默认是 utility,compute），而 CUDA 没有它们也能用。若在物理机上，则是发行版对应的软件包没有安装。FFmpeg 报的驱动版本 “(unknown)” 就是这种情况，不是驱动旧。",
+                fix="容器：用 -e NVIDIA_DRIVER_CAPABILITIES=compute,utility,video（或 all）启动，并重新创建容器。物理机：安装与驱动版本一致的软件包（Ubuntu 为 libnvidia-encode-XXX、libnvidia-decode-XXX；Debian 为 libnvidia-encode1、libnvcuvid1；Fedora 为 nvidia-driver-cuda-libs）。用 ldconfig -p | grep -E 'nvidia-encode|nvcuvid' 查看。",
+            ),
+        ),
         "set": (
             Text(
                 title="NVIDIA_DRIVER_CAPABILITIES is {value}: \"{lacks}\" is missing",

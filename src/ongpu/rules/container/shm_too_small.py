@@ -47,7 +47,7 @@ def check(
     small = size is not None and size <= 2 * DEFAULT
     roomy = size is not None and size >= 4 << 30 and not full
     boxed = bool(container and (container.inside or container.runs or container.image)) or kubernetes is not None or bool(symptoms and symptoms.has("container-told"))
-    values = {"size": f"{size // MIB} MiB" if size is not None else "64 MB (docker's default)"}
+    values = {"size": f"{size // MIB} MiB" if size is not None else "?"}
     lines = container.shm_lines if container else ()
     variant = "kubernetes" if kubernetes is not None and kubernetes.pods else "host" if size is not None and size > 2 * DEFAULT and not boxed else ""
     fixes = (Fix("remount-shm") if variant == "host" else Fix("bigger-shm"),) if variant != "kubernetes" else ()
@@ -78,36 +78,36 @@ RULE = Rule(
         "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html#shared-memory",
     ),
     en=Text(
-        title="/dev/shm is too small: {size}",
+        title="/dev/shm is too small{size:: *|}",
         why="DataLoader workers, NCCL and Ray pass data through shared memory in /dev/shm. Docker gives a container 64 MB by default; a write beyond its end kills the process with a bus error or fails with \"No space left on device\", though disks and RAM have room.",
         fix="Start the container with --shm-size=8g (compose: shm_size: 8gb) or with --ipc=host; outside containers: mount -o remount,size=8G /dev/shm. Until then num_workers=0 or torch.multiprocessing.set_sharing_strategy(\"file_system\") helps the loader, NCCL_SHM_DISABLE=1 NCCL.",
     ),
     zh=Text(
-        title="/dev/shm 太小：{size}",
+        title="/dev/shm 太小{size:：*|}",
         why="DataLoader 的 worker、NCCL 和 Ray 通过 /dev/shm 中的共享内存传递数据。Docker 默认只给容器 64 MB；写出界时进程会因 Bus error 被杀，或报 “No space left on device”，尽管磁盘和内存都有空间。",
         fix="用 --shm-size=8g（compose：shm_size: 8gb）或 --ipc=host 启动容器；不在容器中时执行 mount -o remount,size=8G /dev/shm。在此之前，数据加载可用 num_workers=0 或 torch.multiprocessing.set_sharing_strategy(\"file_system\")，NCCL 可设 NCCL_SHM_DISABLE=1。",
     ),
     variants={
         "kubernetes": (
             Text(
-                title="/dev/shm of the pod is too small: {size}",
+                title="/dev/shm of the pod is too small{size:: *|}",
                 why="Containers of a pod get 64 MB of /dev/shm, whatever their memory limit; loader workers and NCCL need more.",
                 fix="Mount an emptyDir with medium: Memory (sizeLimit: 8Gi) on /dev/shm in the pod; it counts as the pod's memory. In docker the counterpart is --shm-size=8g or --ipc=host.",
             ),
             Text(
-                title="Pod 的 /dev/shm 太小：{size}",
+                title="Pod 的 /dev/shm 太小{size:：*|}",
                 why="无论内存限制多大，Pod 的容器默认只有 64 MB 的 /dev/shm；数据加载 worker 和 NCCL 需要更多。",
                 fix="在 Pod 中把 medium: Memory（sizeLimit: 8Gi）的 emptyDir 挂载到 /dev/shm，它计入 Pod 内存。docker 中对应 --shm-size=8g 或 --ipc=host。",
             ),
         ),
         "host": (
             Text(
-                title="/dev/shm ({size}) was used up by shared memory of workers or NCCL",
+                title="/dev/shm{size: (*)|} was used up by shared memory of workers or NCCL",
                 why="On a host /dev/shm is half of the RAM by default. Files that dead processes left behind, or many workers with large batches, fill it.",
                 fix="df -h /dev/shm; delete leftovers (/dev/shm/torch_*, nccl-*, psm_*) of processes that no longer run, lower num_workers or prefetch_factor, or sudo mount -o remount,size=32G /dev/shm. In a container: --shm-size or --ipc=host.",
             ),
             Text(
-                title="/dev/shm（{size}）被 worker 或 NCCL 的共享内存用尽",
+                title="/dev/shm{size:（*）|}被 worker 或 NCCL 的共享内存用尽",
                 why="宿主机上 /dev/shm 默认是内存的一半。已退出的进程遗留的文件，或大量 worker 加大批次，会把它占满。",
                 fix="df -h /dev/shm 查看；删除已不在运行的进程遗留的文件（/dev/shm/torch_*、nccl-*、psm_*），减小 num_workers 或 prefetch_factor，或 sudo mount -o remount,size=32G /dev/shm。容器中用 --shm-size 或 --ipc=host。",
             ),

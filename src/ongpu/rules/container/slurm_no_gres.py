@@ -87,12 +87,12 @@ RULE = Rule(
         "constraint": (
             Text(
                 title="The job asks for a node with the feature {constraint}, but for no GPU (--gres=gpu:1 is missing)",
-                why="A constraint or partition chooses the node; only --gres or --gpus gives the job its cards. Without it the device cgroup hides them.",
+                why="A constraint or partition chooses the node; only --gres or --gpus gives the job its cards. Without it the device cgroup hides them, at the latest in the steps that srun starts.",
                 fix="Add #SBATCH --gres=gpu:1 (or --gpus=1) beside the constraint and submit the job again.",
             ),
             Text(
                 title="作业只要求带 {constraint} 特性的节点，没有申请 GPU（缺少 --gres=gpu:1）",
-                why="约束或分区只决定节点；只有 --gres 或 --gpus 才会把显卡分给作业，否则设备 cgroup 会隐藏它们。",
+                why="约束或分区只决定节点；只有 --gres 或 --gpus 才会把显卡分给作业，否则设备 cgroup 会隐藏它们，至少在 srun 启动的步骤里看不到。",
                 fix="在约束之外加上 #SBATCH --gres=gpu:1（或 --gpus=1），重新提交作业。",
             ),
         ),

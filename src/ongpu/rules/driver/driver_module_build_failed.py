@@ -1,4 +1,4 @@
-"""DKMS or the installer could not build a module for the running kernel."""
+"""DKMS or the installer could not build a module for the running kernel, or has built it for another one only."""
 
 from collections.abc import Iterator
 
@@ -28,22 +28,26 @@ def check(symptoms: Symptoms | None, driver: Driver | None, kernel: Kernel | Non
     elsewhere = bool(ours and release and not any(release in line and ": installed" in line for line in ours))
     facts = bool((unbuilt or elsewhere) and (down or driver is None or not driver.module_loaded))
     bare = bool(kernel and kernel.headers is False and (down or ours))
-    if not (said or half or (headers and (down or ours)) or (facts and (down or unbuilt)) or bare):
+    building = bool(symptoms and symptoms.has("nvidia-build-told"))
+    if not (said or half or (headers and (down or ours or building)) or (facts and (down or unbuilt or elsewhere)) or bare):
         return
     named = symptoms.value("kernel") if symptoms else None
     values = [symptoms.value(f"kernel{n}", "module-build-failed", "kernel-headers-missing") for n in range(2, 9)] if symptoms else []
-    which = named or next((v for v in values if v), None) or release
+    which = named or next((v for v in values if v), None) or (symptoms.value("tree", "build-tree") if symptoms else None) or release
     version = symptoms.value("driver", "dkms-command", "module-build-failed", "dkms-build-dir") if symptoms else None
     if not version and ours:
         version = ours[0].partition(":")[0].replace("nvidia, ", "nvidia/").partition("/")[2].partition(",")[0] or None
     version = version or (driver.version or driver.module_on_disk if driver else None)
     missing = bool(headers or bare or (kernel and kernel.headers is False))
+    untried = elsewhere and not (said or half or unbuilt or missing or compiler)  # nothing says that a build was tried and failed
+    others = tuple(dict.fromkeys(part for line in ours if ": installed" in line for part in line.partition(":")[0].split(", ")[1:2]))
     yield Finding(
-        certainty=Certainty.CERTAIN if said or half or (missing and down) or (elsewhere and down) else Certainty.LIKELY,
-        variant="headers" if missing else "compiler" if compiler else "",
-        values={"kernel": which or "?", "version": version or "?", "release": which},
-        fixes=(Fix("install-headers", {"release": which}), Fix("rebuild-module")) if missing else (Fix("read-build-log"), Fix("rebuild-module")),
-        refs=(*said, *tree[:2], *headers, *compiler, *(symptoms.cite("dkms-command") if symptoms else ()), *(kernel.about("dkms", "headers", "release") if kernel and (facts or bare) else ()),
+        certainty=Certainty.CERTAIN if said or half or (missing and (down or building)) or (elsewhere and down) else Certainty.LIKELY,
+        variant="headers" if missing else "compiler" if compiler else "elsewhere" if untried else "",
+        values={"kernel": which or "?", "version": version or "?", "release": which, "others": others},
+        fixes=(Fix("install-headers", {"release": which}), Fix("rebuild-module")) if missing
+        else (Fix("rebuild-module"), Fix("read-build-log")) if untried else (Fix("read-build-log"), Fix("rebuild-module")),
+        refs=(*said, *tree[:2], *(symptoms.cite("build-tree", most=1) if symptoms else ()), *headers, *compiler, *(symptoms.cite("dkms-command") if symptoms else ()), *(kernel.about("dkms", "headers", "release") if kernel and (facts or bare) else ()),
               *(packages.about("half_installed") if half and packages else ())),
     )
 
@@ -67,6 +71,18 @@ RULE = Rule(
         fix="查看 make.log（/var/lib/dkms/nvidia/<版本>/build/make.log）中的第一个错误。如果内核比驱动支持的新，就安装支持该内核的新版驱动，或从发行版之前的内核启动；然后运行 sudo dkms autoinstall。",
     ),
     variants={
+        "elsewhere": (
+            Text(
+                title="DKMS has no NVIDIA module{version: (driver *)} for {kernel:kernel *|the running kernel}{others:, only for *|}",
+                why="The driver's kernel part is compiled for each kernel. DKMS lists it for another kernel, so there is no module to load for the one that runs: it was never built for it (the kernel came without its headers, or DKMS was not run), or the build failed.",
+                fix="Build it: sudo dkms autoinstall, then sudo modprobe nvidia. If DKMS says that headers are missing, install those of exactly this kernel; if the build fails, read the first error in make.log. Or boot the kernel that has the module.",
+            ),
+            Text(
+                title="DKMS 中没有适用于{kernel:内核 * |当前内核}的 NVIDIA 模块{version:（驱动 *）}{others:，只有 * 的|}",
+                why="驱动的内核部分要针对每个内核编译。DKMS 只列出了其他内核的模块，所以当前运行的内核没有模块可加载：可能从未为它编译（安装内核时没有头文件，或没有运行 DKMS），也可能编译失败。",
+                fix="重新编译：sudo dkms autoinstall，然后 sudo modprobe nvidia。若 DKMS 提示缺少头文件，请安装与当前内核完全一致的头文件；若编译失败，查看 make.log 中的第一个错误。也可从已有模块的内核启动。",
+            ),
+        ),
         "headers": (
             Text(
                 title="The NVIDIA module{version: (driver *)} cannot be built: the headers of {kernel:kernel *|the running kernel} are not installed",

@@ -10,7 +10,7 @@ from ongpu.facts.hardware import Gpus
 from ongpu.facts.libraries import Toolkit
 from ongpu.facts.symptoms import Symptoms
 from ongpu.knowledge import tensorflow
-from ongpu.knowledge.cuda import branches, cuda_of_build, cuda_of_driver, oldest_driver_for, support_ended_after
+from ongpu.knowledge.cuda import branches, cuda_of_build, cuda_of_driver, oldest_driver_for, out_of_reach, support_ended_after
 from ongpu.knowledge.gpus import compute_capability
 from ongpu.knowledge.pci import architecture_of_device_id
 from ongpu.model import Certainty, Finding, Fix, Layer, Ref, Rule, Severity, Text, Words
@@ -69,15 +69,30 @@ def check(
     else:
         certainty = Certainty.LIKELY
     variant = "loaded" if old is False else "" if have and cuda else "words"
+    card, why = _barred(gpus, cuda, windows) if cuda and old else ("", None)
+    if why:
+        variant = "barred"
     branch = (floor or "").partition(".")[0]
     yield Finding(
         certainty=certainty,
         variant=variant,
         values={"have": have or "?", "knows": knows or "?", "need": floor or "?", "cuda": cuda or "?", "what": what or "?", "branch": _branch(branch) or None, "serves": _serves(knows),
+                "card": card or None, "barred": why,
                 "told": Words(f"driver {have}", f"驱动 {have}") if have else Words(f"a driver for CUDA {found}", f"支持 CUDA {found} 的驱动") if found else Words("the driver", "驱动")},
-        fixes=(Fix("update-driver"), *(_fitting(what or "", knows) if old else ())),
-        refs=(*said, *(driver.about("version", "cuda")[:3] if driver and (have or driver.cuda) else ()), *where),
+        fixes=(*(() if why else (Fix("update-driver"),)), *(_fitting(what or "", knows) if old else ())),
+        refs=(*said, *(driver.about("version", "cuda")[:3] if driver and (have or driver.cuda) else ()), *where, *(gpus.refs[:1] if gpus and why else ())),
     )
+
+
+def _barred(gpus: Gpus | None, cuda: str, windows: bool) -> tuple[str, Words | None]:
+    """(card, why no newer driver helps it): its last branch is older than that CUDA needs, or that CUDA has no code for it."""
+    for name, capability in gpus.cards() if gpus else ():
+        found = out_of_reach(cuda, capability, windows)
+        if found and found[0] == "driver":
+            return name, Words(f"drivers after branch {found[1]} leave this card without any", f"{found[1]} 之后的驱动分支不再支持这张卡，换了就没有驱动可用")
+        if found:
+            return name, Words(f"CUDA {found[1]} is the last with code for this card", f"CUDA {found[1]} 是最后一个支持这张卡的版本")
+    return "", None
 
 
 def _need(
@@ -207,6 +222,18 @@ RULE = Rule(
         fix="把驱动升级到 {need} 或更新并重启；或安装该驱动能运行的构建{serves:：*}。",
     ),
     variants={
+        "barred": (
+            Text(
+                title="Driver {have} is too old for CUDA {cuda} ({what}), and no newer driver helps the {card}: {barred}",
+                why="{what} brings its own CUDA {cuda} runtime, which needs driver {need} or newer. For the {card} that does not help: {barred}.",
+                fix="Keep a driver that supports the card, and install an older build that both run: `ongpu pick` names the newest whose libraries have code for the card. Else use a newer card.",
+            ),
+            Text(
+                title="驱动 {have} 太旧，跑不了 CUDA {cuda}（{what}），而更新的驱动对 {card} 也没有用：{barred}",
+                why="{what} 自带 CUDA {cuda} 运行时，需要驱动 {need} 或更新。但对 {card} 没有用：{barred}。",
+                fix="保留支持这张卡的驱动，安装驱动和显卡都能运行的较旧构建：`ongpu pick` 会给出库里仍有这张卡代码的最新构建。否则换新卡。",
+            ),
+        ),
         "card": (
             Text(
                 title="The NVIDIA driver {have} does not know this card ({card}): it is older than the card",

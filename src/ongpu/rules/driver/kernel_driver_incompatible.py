@@ -42,10 +42,11 @@ def check(
     reboots = symptoms.cite("machine-reboots") if symptoms else ()
     fixes = symptoms.cite("kernel-downgrade-fixes") if symptoms else ()
     fails = symptoms.cite(*FAILS, most=2) if symptoms else ()
-    good_other = symptoms.value("good", "other-kernel-told") if symptoms else None
+    good_other = (symptoms.value("good", "other-kernel-told") or symptoms.value("good2", "other-kernel-told")) if symptoms else None
     dark = symptoms.cite("screen-black-told", "other-kernel-told", most=2) if symptoms and good_other else ()
-    if dark and version and not fixes:
-        fixes = dark
+    hung = symptoms.cite("nvidia-task-hung", most=2) if symptoms and good_other else ()
+    if (dark or hung) and version and not fixes:
+        fixes = (*hung, *dark)
     unavailable = bool(torch and torch.available is False and torch.cuda)
     bad_pair = _known(release, version)
     if driver and driver.module_loaded is False:
@@ -62,7 +63,7 @@ def check(
         certainty, variant = Certainty.LIKELY, "reboots"
     else:
         return
-    good = symptoms.value("good", "kernel-incompatible-told") if symptoms else None
+    good = symptoms.value("good", "kernel-incompatible-told") or (good_other if hung else None) if symptoms else None
     bad = symptoms.value("bad", "kernel-incompatible-told") if symptoms else None
     yield Finding(
         certainty=certainty,

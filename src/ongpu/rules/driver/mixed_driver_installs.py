@@ -63,7 +63,7 @@ def check(symptoms: Symptoms | None, packages: SystemPackages | None, driver: Dr
         variant=variant,
         severity=None if broken or said else Severity.WARNING,
         values={"run": run or "NVIDIA-Linux-*.run", "upgrades": upgraded[:2], "versions": versions or branches, "one": a or "?", "two": b or "?",
-                "packages": tuple(n for n in have if "nvidia" in n)[:6] or upgraded[:1] or "nvidia-*", "branch": branches[-1] if branches else None},
+                "packages": tuple(n for n in have if "nvidia" in n)[:6] or upgraded[:1] or "nvidia-*", "branch": branches[-1] if branches else None, "meta": next((n for n in have if re.fullmatch(r"nvidia-driver(?:-\d{3})?(?:-server)?(?:-open)?", n)), None)},
         fixes=(Fix("remove-runfile"), Fix("reinstall-packages")) if not two_versions else (Fix("compare-versions"),),
         refs=(*said, *(symptoms.cite(*BROKEN[:5], "told-both-ways", "runfile-installer-used") if symptoms else ()), *(packages.refs[:8] if packages else ()),
               *(driver.about("module", "version") if driver and driver.module else ())),

@@ -19,12 +19,12 @@ def check(symptoms: Symptoms | None, driver: Driver | None, kernel: Kernel | Non
     refused = symptoms.cite("module-not-permitted") if symptoms else ()
     on = kernel.secure_boot if kernel else None
     words = symptoms.cite("secure-boot-told") if symptoms else ()
-    locked = bool(kernel and kernel.lockdown)
+    locked = bool(kernel and kernel.lockdown and on is not False)  # a kernel may be locked down by its configuration, without EFI
     down = symptoms.cite(*DOWN) if symptoms else ()
     unloaded = bool(driver and driver.module_loaded is False and driver.on_disk)
     if on is False and not said and not words:
         return
-    if not (said or refused or (words and down) or (on and (down or unloaded)) or (locked and down)):
+    if not (said or refused or (words and down) or (on and (down or unloaded)) or (locked and down and symptoms and symptoms.has("module-unloadable"))):
         return
     taint = symptoms.cite("module-taint", "mok-pending") if symptoms else ()
     yield Finding(

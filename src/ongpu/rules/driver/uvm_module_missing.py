@@ -9,7 +9,7 @@ from ongpu.facts.framework import Torch
 from ongpu.facts.symptoms import Symptoms
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
-FAILS = ("cuda-unknown-999", "cuda-init-3", "cuda-os-call-304", "no-cuda-device")
+FAILS = ("cuda-unknown-999", "cuda-init-3", "cuda-os-call-304", "no-cuda-device", "go-cuda-panic")
 
 
 def check(

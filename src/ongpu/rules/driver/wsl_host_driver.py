@@ -33,13 +33,14 @@ def check(symptoms: Symptoms | None, machine: Machine | None, driver: Driver | N
         return
     tcc = [g for g in gpus.gpus if g.driver_model == "TCC"] if gpus else []
     adapters = symptoms.cite("wsl-no-adapters") if symptoms else ()
-    if driver and driver.smi_works and not (blocked or dxg or adapters or fails) and not (symptoms and symptoms.has("driver-too-old-found", "driver-insufficient")):
+    version = driver.version if driver else None
+    old = bool(version and version[:3].isdigit() and int(version[:3]) < 470)
+    unseen = symptoms.cite("gpu-idle-complaint", most=2) if symptoms and old else ()
+    if driver and driver.smi_works and not (blocked or dxg or adapters or fails or unseen) and not (symptoms and symptoms.has("driver-too-old-found", "driver-insufficient")):
         return
     listed = bool(commands and any("/usr/lib/wsl/lib" in arg for run in commands.of("ls", "dir", "find", "tree") for arg in run.argv))
     bare = symptoms.cite("wsl-lib-files", most=2) if symptoms and listed and not symptoms.has("libcuda-file") else ()
     bare = (*bare, *(symptoms.cite("wsl-lib-absent", most=2) if symptoms and wsl != 1 and not (driver and driver.smi_works) else ()))
-    version = driver.version if driver else None
-    old = bool(version and version[:3].isdigit() and int(version[:3]) < 470)
     if first and (fails or wsl == 1):
         variant, certainty = "one", Certainty.CERTAIN
     elif bare:
@@ -50,7 +51,7 @@ def check(symptoms: Symptoms | None, machine: Machine | None, driver: Driver | N
         variant, certainty = "tcc", Certainty.CERTAIN
     elif adapters:
         variant, certainty = "", Certainty.CERTAIN
-    elif (updated and symptoms and symptoms.has(*FAILS, "devices-busy-46")) or (dxg and symptoms and symptoms.has("dxg-missing")) or blocked:
+    elif (updated and symptoms and symptoms.has(*FAILS, "devices-busy-46")) or (dxg and symptoms and symptoms.has("dxg-missing")) or blocked or (unseen and not fails):
         variant, certainty = "", Certainty.LIKELY
     elif old and fails:
         variant, certainty = "", Certainty.CERTAIN
@@ -65,7 +66,7 @@ def check(symptoms: Symptoms | None, machine: Machine | None, driver: Driver | N
         variant=variant,
         values={"version": version or "?", "distribution": (machine.distribution if machine and machine.distribution else "Ubuntu").capitalize()},
         fixes=(Fix("wsl-to-2"),) if variant == "one" else (Fix("wsl-update"), Fix("update-driver")),
-        refs=(*one, *bare, *adapters, *(g.ref for g in tcc if g.ref), *(machine.about("wsl")[:2] if machine and wsl else ()), *blocked, *updated, *dxg, *fails[:4], *(driver.about("version")[:1] if driver and version else ()), *(kernel.about("release")[:1] if kernel and first else ())),
+        refs=(*one, *bare, *adapters, *(g.ref for g in tcc if g.ref), *(machine.about("wsl")[:2] if machine and wsl else ()), *blocked, *updated, *dxg, *fails[:4], *unseen, *(driver.about("version")[:1] if driver and version else ()), *(kernel.about("release")[:1] if kernel and first else ())),
     )
 
 

@@ -121,6 +121,10 @@ def _in_source(script: Script) -> Iterator[Finding]:
     if layers is not None:
         yield Finding(certainty=Certainty.LIKELY, severity=Severity.WARNING, variant="source", values={"setting": layers[1]}, refs=(script.file.ref(layers[0]),))
         return
+    inverted = _inverted(script)
+    if inverted is not None:
+        yield Finding(certainty=Certainty.LIKELY, severity=Severity.WARNING, variant="source", values={"setting": inverted.words(60)}, refs=(inverted.ref(),))
+        return
     switch = _switched_off(script) if script.trains else None
     if switch is not None:
         words = script.file.quote(switch)
@@ -148,6 +152,23 @@ def _no_layers(script: Script) -> tuple[ast.expr, str] | None:
         for name, value in pairs:
             if name in ("num_gpu", "n_gpu_layers") and isinstance(value, ast.Constant) and value.value == 0 and value.value is not False:
                 return value, f"{name}={value.value}"
+    return None
+
+
+_NEGATIVE = lazy(r"--(?:no|disable|without)[-_]?(?:cuda|gpu)$|--(?:cpu|use[-_]cpu|cpu[-_]only)$", re.IGNORECASE)
+
+
+def _inverted(script: Script) -> Event | None:
+    """--no-cuda with action="store_false" (or default=True): it holds unless it is given, so that the CPU is used by default."""
+    for told in script.calls(".add_argument"):
+        flags = [a.value for a in told.args if isinstance(a, Const) and isinstance(a.value, str)]
+        if any(_NEGATIVE.match(flag) for flag in flags) and told.says("dest") is None:
+            default, action = told.says("default"), told.says("action")
+            name = re.escape(flags[-1].lstrip("-").replace("-", "_"))
+            if not re.search(rf"\bnot \w{{1,40}}\.{name}\b|[\"']cpu[\"'] if \w{{1,40}}\.{name}\b|if \w{{1,40}}\.{name}:\s{{0,40}}device = [^\n]{{0,20}}cpu", script.file.text):
+                continue  # asked for in the other sense
+            if (action == "store_false" and default in (None, True)) or (action in (None, "store_true") and default is True):
+                return told
     return None
 
 

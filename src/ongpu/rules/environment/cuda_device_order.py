@@ -97,6 +97,8 @@ def check(variables: Variables | None, gpus: Gpus | None, symptoms: Symptoms | N
     if order == "PCI_BUS_ID" and not (symptoms and symptoms.has("order-fixed")):
         return
     names = list(dict.fromkeys(g.name for g in gpus.gpus if g.name)) if gpus else []
+    if gpus and len(gpus.gpus) == 1 and gpus.gpus[0].index == 0:  # one card cannot be taken for another
+        return
     if gpus and not names and len(gpus.names) > 1:
         names = list(dict.fromkeys(gpus.names))
     hint = symptoms.cite("device-order-hint") if symptoms else ()

@@ -11,7 +11,8 @@ from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
 
 def check(symptoms: Symptoms | None, trace: Traceback | None, dryrun: DryRun | None, program: Program | None) -> Iterator[Finding]:
-    yield from (finding for script in program.scripts for finding in _in_source(script)) if program else ()
+    failed = symptoms is not None and symptoms.has("cuda-unknown-999", "cuda-init-3", "re-init-fork")
+    yield from (finding for script in program.scripts for finding in _in_source(script, failed)) if program else ()
     if dryrun and dryrun.forked:
         yield Finding(variant="run", values={"what": dryrun.forked[0].what}, refs=tuple(f.place.ref() for f in dryrun.forked[:4] if f.place))
         return
@@ -57,12 +58,13 @@ HANDED = (".map", ".submit", ".apply", ".apply_async", ".imap", ".imap_unordered
 METHODS = ("multiprocessing.set_start_method", "torch.multiprocessing.set_start_method", "multiprocessing.get_context", "torch.multiprocessing.get_context")
 
 
-def _in_source(script: Script) -> Iterator[Finding]:
-    """Processes that are forked after CUDA was used, and that use CUDA themselves. Any choice of a start method is trusted."""
+def _in_source(script: Script, failed: bool) -> Iterator[Finding]:
+    """Processes that are forked after CUDA was used, and that use CUDA themselves. Any choice of a start method is trusted.
+    failed: CUDA could not start there, so that merely counting the GPUs counts too (it starts CUDA up to PyTorch 1.13)."""
     if any(True for _ in script.calls(*METHODS)):
         return
     for fork in distinct(script.calls(*FORKS)):
-        first = next((e for e in script.events if e.before(fork) and _on_gpu(e)), None)
+        first = next((e for e in script.events if e.before(fork) and (_on_gpu(e) or (failed and e.name in COUNTS))), None)
         if first is None:
             continue
         target = fork.arg(1, "target") if fork.name.endswith("Process") else None
@@ -78,10 +80,17 @@ def _in_source(script: Script) -> Iterator[Finding]:
             return
 
 
+STARTS = (
+    "torch.cuda.set_device", "torch.cuda.get_device_properties", "torch.cuda.get_device_name", "torch.cuda.current_device", "torch.cuda.init",
+    "torch.cuda.mem_get_info", "torch.cuda.get_device_capability",
+)  # fmt: skip
+COUNTS = ("torch.cuda.device_count", "torch.cuda.is_available")
+
+
 def _on_gpu(event: Event) -> bool:
     """Whether it starts CUDA: something is moved there or made there."""
     moved = isinstance(event.receiver, Module) and event.name in (".cuda", ".to") and any(m.event is event and m.device.where in (CUDA, MAYBE) for m in event.receiver.moves or ())
-    return moved or (event.kind == "call" and isinstance(event.value, Tensor) and event.value.where == CUDA) or event.name == "torch.cuda.set_device"
+    return moved or (event.kind == "call" and isinstance(event.value, Tensor) and event.value.where == CUDA) or event.name in STARTS
 
 
 def _there(value: Value, at: Event) -> bool:
@@ -93,6 +102,7 @@ RULE = Rule(
     layer=Layer.ENVIRONMENT,
     severity=Severity.ERROR,
     check=check,
+    hides=("suspend-uvm-broken",),
     see=(
         "https://pytorch.org/docs/stable/notes/multiprocessing.html#cuda-in-multiprocessing",
         "https://docs.vllm.ai/en/latest/design/multiprocessing.html",

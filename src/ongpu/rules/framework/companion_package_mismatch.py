@@ -13,6 +13,7 @@ from ongpu.facts.intent import goes_on
 from ongpu.facts.libraries import Loader
 from ongpu.facts.symptoms import Symptoms
 from ongpu.knowledge import others
+from ongpu.knowledge._versions import numbers
 from ongpu.knowledge.torch import build_of, companions, release, torch_for_companion
 from ongpu.model import Certainty, Finding, Fix, Layer, Ref, Rule, Severity, Text
 
@@ -61,6 +62,12 @@ def check(
             ),
         )
         return
+    if of_jax := _jax(packages):
+        yield of_jax
+        return
+    if pinned := _pinned(packages, version):
+        yield pinned
+        return
     if symptoms and symptoms.has("pip-incompatible"):
         hit = symptoms.seen("pip-incompatible")[0]
         if re.match(r"torch|numpy|jax|tensorflow|triton", hit.groups.get("need", "")) and re.match(
@@ -97,6 +104,48 @@ def check(
             )
 
 
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
+def _jax(packages: Packages | None) -> Finding | None:
+    """jax and jaxlib of different series: jax wants a jaxlib no newer than itself and of its own series."""
+    jax, lib = (packages.get(name) if packages else None for name in ("jax", "jaxlib"))
+    if not jax or not lib or jax.prose or lib.prose or not jax.version or not lib.version or _minor(jax.public) == _minor(lib.public):
+        return None
+    return Finding(
+        variant="jax",
+        certainty=Certainty.LIKELY,
+        severity=Severity.WARNING,
+        values={"jax": jax.version, "jaxlib": f"jaxlib {lib.version}"},
+        refs=tuple(one.ref for one in (jax, lib) if one.ref),
+    )
+
+
+def _pinned(packages: Packages | None, version: str | None) -> Finding | None:
+    """cuDNN or triton of another major release than the one that this torch was built with (its wheel pins them exactly)."""
+    torch = release(version) if version else None
+    if not packages or not version or not torch or not packages.get("torch") or build_of(version) == "cpu":
+        return None
+    for key, names in (("cudnn", ("nvidia-cudnn-cu11", "nvidia-cudnn-cu12", "nvidia-cudnn-cu13")), ("triton", ("triton",))):
+        package, want = packages.get(*names), torch.pins.get(key)
+        if package and want and package.version and not (package.build or package.prose) and (packages.complete or _listed(package)) and package.public.split(".")[0] != want.split(".")[0]:
+            return Finding(
+                variant="pinned",
+                certainty=Certainty.LIKELY,
+                severity=Severity.WARNING,
+                values={"name": package.name, "have": package.version, "torch": version, "want": want},
+                refs=(*((package.ref,) if package.ref else ()), *packages.cite("torch")),
+            )
+    return None
+
+
+def _listed(package: Package) -> bool:
+    """Whether the line holds the name and the version and nothing else, as lists do: "please install triton==1.0.0" is advice."""
+    words = re.split(r"[\s=]+", package.ref.quote.strip()) if package.ref else []
+    return len(words) == 2 and words[1] == package.version
+
+
 def _pairs(packages: Packages | None, version: str | None) -> Iterator[tuple[str, str, str, Ref | None]]:
     """Companions whose version, or whose build, does not go with torch's: (name, version, what goes with it, line)."""
     if not packages or not version:
@@ -109,7 +158,12 @@ def _pairs(packages: Packages | None, version: str | None) -> Iterator[tuple[str
             continue
         good = fit.get(name, ())
         minor = ".".join(package.public.split(".")[:2])
-        if (
+        if name == "xformers":
+            # Numbered 0.0.N, each bound to one release of torch; from the one for 2.10 on they use its stable ABI.
+            made_for = {_minor(one) for one in torch_for_companion(name, package.public)}
+            if good and package.public not in good and made_for and _minor(version) not in made_for and numbers(version) < (2, 10):
+                yield name, package.version, good[0], package.ref
+        elif (
             good
             and package.public not in good
             and minor not in {".".join(g.split(".")[:2]) for g in good}
@@ -117,8 +171,7 @@ def _pairs(packages: Packages | None, version: str | None) -> Iterator[tuple[str
         ):
             yield name, package.version, good[0], package.ref
         elif (
-            name != "xformers"
-            and build
+            build
             and (other := build_of(package.version))
             and other != build
             and {other, build} != {"cpu"}
@@ -414,6 +467,18 @@ RULE = Rule(
                 title="xFormers 是为{built: PyTorch * |另一个 PyTorch 版本}编译的，而装的是 {torch}",
                 why="xFormers 的 C++/CUDA 部分绑定于一个 PyTorch 版本和 CUDA，换了就无法加载，memory-efficient attention 也随之缺失。安装 xformers 还可能顺带替换 torch。",
                 fix="成对安装：torch {torch} 用 {good}{built:（或为这个 xFormers 装 torch *）}，同一索引 pip install --index-url https://download.pytorch.org/whl/cuXXX；也可以不用 xFormers，torch 的 scaled_dot_product_attention 作用相同。",
+            ),
+        ),
+        "pinned": (
+            Text(
+                title="{name} {have} does not go with torch {torch}, which was built with {want}",
+                why="The wheel of torch pins the exact {name} that it was built with. Of another major release the library has another file name or other functions: it is not found, or calls into it fail.",
+                fix='Install the one that torch asks for: pip install "{name}=={want}"; what asked for {have} wants a torch of its own environment. Then pip check.',
+            ),
+            Text(
+                title="{name} {have} 与 torch {torch} 不配套：后者是用 {want} 构建的",
+                why="torch 的 wheel 固定了构建时所用的 {name} 版本。主版本不同的库，文件名或函数不同：要么找不到，要么调用失败。",
+                fix='安装 torch 要求的版本：pip install "{name}=={want}"；需要 {have} 的程序应放在单独的环境里。装完运行 pip check。',
             ),
         ),
         "library": (

@@ -50,7 +50,13 @@ def check(
         if torch and torch.cuda and not cpu and symptoms and said and symptoms.has("torch-op-no-cuda"):
             return
         wanted = bool(missed or (gpus and (gpus.gpus or gpus.names)))
+        if torch and torch.cuda and not cpu and said:  # the version that is shown has CUDA: the program runs another
+            yield Finding(
+                subject="PyTorch", variant="another", certainty=Certainty.LIKELY, values=values, fixes=(Fix("install-torch-cuda"),), refs=refs,
+            )  # fmt: skip
+            return
         yield Finding(
+            subject="PyTorch",
             variant="conda"
             if conda
             else "index"
@@ -242,6 +248,18 @@ RULE = Rule(
         fix="先 pip uninstall torch torchvision torchaudio，再从 CUDA 索引安装：pip install torch torchvision torchaudio --index-url https://download.pytorch.org/whl/{tag}{builds:（该版本的 CUDA 构建有：*）}。不先卸载，pip 会保留 CPU 版。",
     ),
     variants={
+        "another": (
+            Text(
+                title="The program that failed runs a CPU-only build of PyTorch, not the one that is shown{version: (*)}",
+                why="\"Torch not compiled with CUDA enabled\" comes from a build without CUDA, but the version shown is a CUDA build. So they are two environments (another venv, conda environment, kernel or container), or the package was replaced in between.",
+                fix="Print, in the program itself, sys.executable, torch.__version__ and torch.__file__. Start it with the environment that has the CUDA build, or install one in its own.",
+            ),
+            Text(
+                title="出错的程序使用的是 CPU 版 PyTorch，而不是所显示的那个{version:（*）}",
+                why="“Torch not compiled with CUDA enabled” 来自不带 CUDA 的构建，而所显示的版本是 CUDA 构建。所以这是两个环境（另一个 venv、conda 环境、内核或容器），或者中间换过包。",
+                fix="在程序里打印 sys.executable、torch.__version__ 和 torch.__file__。用带 CUDA 构建的环境启动程序，或在它自己的环境中安装 CUDA 构建。",
+            ),
+        ),
         "windows": (
             Text(
                 title="PyTorch{version: (*)} from PyPI on Windows is the CPU-only build",

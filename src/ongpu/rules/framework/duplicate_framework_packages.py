@@ -3,10 +3,13 @@
 import re
 from collections.abc import Iterator
 
+from ongpu.facts.driver import Driver
 from ongpu.facts.framework import OnnxRuntime, Packages, TensorFlow
 from ongpu.facts.installs import Installs
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.visible import blind
+from ongpu.knowledge._versions import numbers
+from ongpu.knowledge.cuda import oldest_driver_for
 from ongpu.model import Certainty, Finding, Fix, Layer, Ref, Rule, Severity, Text
 
 # (names that exclude one another, what to keep)
@@ -26,6 +29,7 @@ def check(
     onnx: OnnxRuntime | None,
     flow: TensorFlow | None,
     installs: Installs | None,
+    driver: Driver | None,
 ) -> Iterator[Finding]:
     if symptoms and symptoms.has("cupy-multiple"):
         told = symptoms.value("names", "cupy-names") or "cupy-cuda*"
@@ -48,14 +52,29 @@ def check(
         yield from _in_words(symptoms, blind(symptoms, None, flow, None, onnx))
         return
     missed = blind(symptoms, None, flow, None, onnx)
+    pairs = list(_pairs(packages, missed, symptoms, driver))
+    yield from sorted(pairs, key=lambda one: -one.certainty)  # the one that was seen at work first
+    if pairs:
+        return
+    if found := _overridden(packages, symptoms, onnx, flow):
+        yield found
+        return
+    yield from _in_words(symptoms, missed)
+    yield from _copies(packages)
+
+
+def _pairs(packages: Packages, missed: tuple[Ref, ...], symptoms: Symptoms | None, driver: Driver | None) -> Iterator[Finding]:
+    """Each framework of which two packages are installed."""
     for group, keep, module in _GROUPS:
         names = [name for name in group if packages.get(name)]
         if len(names) < 2 or not any(name == group[0] for name in names):
             continue
         if keep == "tensorflow":
             continue
-        yield _finding(packages, names, keep, module, missed, symptoms)
-        return
+        yield _finding(packages, names, keep, module, _of(missed, module), symptoms)
+    pip = [packages.packages[name] for name in ("tensorflow", "tensorflow-cpu") if packages.get(name)]
+    if len(pip) == 2 and not any(p.build or p.channel for p in pip):  # of conda one is the other's umbrella
+        yield _finding(packages, [p.name for p in pip], "tensorflow", "tensorflow", _of(missed, "tensorflow"), symptoms)
     if packages.get("tensorflow-gpu") and (plain := packages.get("tensorflow")):
         gpu = packages.packages["tensorflow-gpu"]
         conda = bool(plain.build or gpu.build)
@@ -75,11 +94,10 @@ def check(
                 ["tensorflow", "tensorflow-gpu"],
                 "tensorflow" if not conda else "tensorflow-gpu",
                 "tensorflow",
-                missed,
+                _of(missed, "tensorflow"),
                 symptoms,
                 "channels" if conda else "",
             )
-            return
     for pattern, module in (
         (r"cupy(?:-cuda\d+x?|-rocm.*)?$", "cupy"),
         (r"mxnet(?:-cu\d+\w*|-mkl)?$", "mxnet"),
@@ -88,13 +106,19 @@ def check(
     ):
         names = [name for name in packages.packages if re.match(pattern, name)]
         if len(names) > 1:
-            gpus = [n for n in names if re.search(r"cu(?:da)?\d", n)]
-            yield _finding(packages, names, sorted(gpus)[-1] if gpus else names[0], module, missed, symptoms)
-            return
-    if found := _overridden(packages, symptoms, onnx, flow):
-        yield found
-        return
-    yield from _in_words(symptoms, missed)
+            gpus = sorted((n for n in names if re.search(r"cu(?:da)?\d", n)), key=_major)
+            fitting = [n for n in gpus if not _too_new(_major(n), driver)]
+            yield _finding(packages, names, (fitting or gpus[:1] or names)[-1 if fitting else 0], module, _of(missed, module), symptoms)
+
+
+def _of(missed: tuple[Ref, ...], module: str) -> tuple[Ref, ...]:
+    """The lines that may speak of this framework: none of another one."""
+    others = {"torch", "tensorflow", "jax", "paddle", "onnx", "cupy", "mxnet", "faiss"} - {module, module.removesuffix("runtime")}
+    return tuple(ref for ref in missed if module in (quote := ref.quote.lower()) or not any(name in quote for name in others))
+
+
+def _copies(packages: Packages) -> Iterator[Finding]:
+    """A framework of which two copies lie on the same path."""
     twice = [
         p
         for p in packages.duplicates
@@ -115,6 +139,18 @@ def check(
                 },
                 refs=tuple(p.ref for p in (first, second) if p.ref),
             )
+
+
+def _major(name: str) -> int:
+    """The CUDA major in a package's name: 12 of "cupy-cuda12x", 11 of "mxnet-cu112"; 0: none."""
+    found = re.search(r"cu(?:da)?(\d{1,2})", name)
+    return int(found[1]) if found else 0
+
+
+def _too_new(major: int, driver: Driver | None) -> bool:
+    """Whether the driver is older than a CUDA major needs."""
+    need = oldest_driver_for(str(major)) if major else None
+    return bool(driver and driver.version and need and numbers(driver.version) < numbers(need))
 
 
 def _overridden(
@@ -203,18 +239,35 @@ def _finding(
         + (f" ({packages.packages[n].channel})" if packages.packages[n].channel else "")
         for n in names
     ]
+    values: dict[str, object] = {"names": names, "versions": told, "keep": keep, "both": " ".join(names), "module": module}
+    missed = tuple(ref for ref in missed if "torch" not in ref.quote.lower())  # PyTorch is none of these: its errors are its own
     return Finding(
+        subject=module,
         variant=variant,
         certainty=Certainty.CERTAIN if missed else Certainty.LIKELY,
         severity=None if missed else Severity.WARNING,
-        values={"names": names, "versions": told, "keep": keep, "both": " ".join(names), "module": module},
-        fixes=(Fix("keep-one-package"),),
+        values=values | _again(packages, names, keep),
+        fixes=(Fix("keep-one-paddle" if module == "paddle" else "keep-one-package"),),
         refs=(
             *packages.cite(*names),
             *missed,
             *(symptoms.cite("cupy-multiple", "ort-provider-missing") if symptoms else ()),
         ),
     )
+
+
+def _again(packages: Packages, names: list[str], keep: str) -> dict[str, str]:
+    """pinned: what is kept, of the version that is there; back: all that is removed, where PyPI holds it, so that pip can bring it
+    back: not what came from a file, an address, another index (a local version) or conda."""
+    here = [packages.packages[name] for name in names]
+    kept = packages.get(keep)
+    if not all(p.version and not (p.local or p.build or p.channel or p.direct) for p in here):
+        return {}
+    if keep == "paddlepaddle-gpu" and kept and kept.version > "3":
+        return {"public": kept.public}  # PyPI ends with 2.6.2
+    found = {"pinned": f"{kept.name}=={kept.version}"} if kept else {}
+    seen = all(p.location for p in here)  # looked at in the environment itself: a pasted list does not say where a wheel came from
+    return found | ({"back": " ".join(f"{p.name}=={p.version}" for p in here)} if seen else {})
 
 
 RULE = Rule(
@@ -228,12 +281,12 @@ RULE = Rule(
     en=Text(
         title="Two packages of the same framework are installed side by side: {versions}",
         why="{names} unpack into the same folder ({module}), so that the one installed last, often the CPU one pulled by a dependency, overwrites the files of the GPU build. pip does not see the conflict.",
-        fix="Uninstall both (pip uninstall {both}), then install only the GPU one: pip install {keep}. Removing just one leaves the folder broken. Where a dependency keeps pulling the CPU package back, install it with --no-deps or exclude it.",
+        fix="Uninstall both (pip uninstall {both}), then install only the GPU one: pip install {keep}. Removing just one leaves the folder broken. What pip got from its index it can bring back, so that nothing is lost; a wheel of your own, or one from another index, must be at hand before. Where a dependency keeps pulling the CPU package back, install it with --no-deps or exclude it.",
     ),
     zh=Text(
         title="同一框架的两个包同时存在：{versions}",
         why="{names} 解压到同一个目录（{module}），后装的那个（往往是依赖带来的 CPU 版）覆盖了 GPU 版的文件，而 pip 察觉不到冲突。",
-        fix="两个都卸载（pip uninstall {both}），再只装 GPU 版：pip install {keep}。只删一个会留下残缺的目录。若某个依赖总把 CPU 版拉回来，用 --no-deps 安装或排除它。",
+        fix="两个都卸载（pip uninstall {both}），再只装 GPU 版：pip install {keep}。只删一个会留下残缺的目录。pip 从索引装的可以再装回来，不会丢失；自己编译的或来自其他索引的 wheel，卸载前要先备好。若某个依赖总把 CPU 版拉回来，用 --no-deps 安装或排除它。",
     ),
     variants={
         "overridden": (

@@ -77,6 +77,7 @@ def check(
     )
     hard_words = symptoms.has("illegal-instruction")
     told = told or symptoms.value("what", "illegal-instruction")
+    version = version or symptoms.value("what", "program-version-told")
     regression, hard, wrong = symptoms.has("regression-told"), symptoms.has(*_HARD), symptoms.has("wrong-result")
     if not (hard or (hard_words and (regression or version)) or (regression and (version or library)) or (wrong and regression)):
         return
@@ -88,7 +89,7 @@ def check(
         values={"told": (told or "?").strip()[:120], "version": version or library or "?"},
         fixes=(Fix("upgrade-package", {"packages": "torch"}),) if torch else (),
         refs=(
-            *symptoms.cite(*_HARD, *_SOFT, "illegal-instruction", most=3),
+            *symptoms.cite(*_HARD, *_SOFT, "illegal-instruction", most=3), *(symptoms.cite("program-version-told", most=2) if not (torch and torch.version) else ()),
             *(torch.about("version") if torch else ()),
             *(flow.refs[:1] if flow else ()),
         ),

@@ -37,15 +37,30 @@ def check(
 
 # Estimators whose fit costs something, by module; the rest of scikit-learn is quick on any CPU.
 HEAVY = ("h2o4gpu.ensemble.", "sklearn.svm.", "sklearn.ensemble.", "sklearn.neighbors.", "sklearn.cluster.", "sklearn.manifold.", "sklearn.neural_network.", "sklearn.gaussian_process.", "sklearn.model_selection.GridSearchCV", "sklearn.model_selection.RandomizedSearchCV")
+# Libraries of which no part ever runs on a GPU: what they train, by the beginning of its name.
+HOST_ONLY = (
+    "gensim.models.", "statsmodels.", "prophet.Prophet", "pmdarima.", "hmmlearn.", "surprise.", "lifelines.", "fasttext.train", "pgmpy.", "lightfm.",
+)  # fmt: skip
 BOOSTED = ("xgboost.", "lightgbm.", "catboost.")
+OTHERS = frozenset({"vllm", "paddle", "mxnet", "onnxruntime", "numba", "llama_cpp", "theano"})  # what the GPU may be meant for
+_TWINS = {"gensim": "word vectors trained in PyTorch, or RAPIDS cuML (more workers help gensim)", "statsmodels": "a torch or RAPIDS model"}
 ON_GPU = ("device", "device_type", "task_type", "tree_method", "gpu_id", "predictor")
 
 
 def _in_source(script: Script, asked: bool) -> Iterator[Finding]:
     """CPU estimators, or boosted trees without a device, as all that a script trains that asks for CUDA, or whose user does."""
     deep = script.trains or any(m.sure and not m.name.startswith((*HEAVY, *BOOSTED)) for m in script.modules)
-    if not (script.names_cuda or asked) or deep or script.managed or script.imports & {"cuml", "tensorflow", "keras", "jax", "flax", "cudf", "cupy"}:
+    if not (script.names_cuda or script.says("CUDA_VISIBLE_DEVICES") or asked) or deep or script.managed or script.imports & {"cuml", "tensorflow", "keras", "jax", "flax", "cudf", "cupy"}:
         return
+    for made in script.calls() if not script.imports & OTHERS else ():
+        library, _, what = made.name.rpartition(".")
+        library = library.partition(".")[0]
+        if made.name.startswith(HOST_ONLY) and (what[:1].isupper() or what.startswith("train")) and "Sentence" not in what and not made.at.frame.alone:
+            yield Finding(
+                certainty=Certainty.LIKELY, severity=Severity.WARNING, subject=library,
+                values={"library": f"{library} ({what})", "twin": _TWINS.get(library, "another one; more processes help here")}, refs=(made.ref(),),
+            )  # fmt: skip
+            return
     fitted = list(script.calls(".fit", ".fit_transform", ".fit_predict"))
     for made in script.calls():
         if not made.name.startswith((*HEAVY, *BOOSTED)) or not made.name.rpartition(".")[2][:1].isupper():

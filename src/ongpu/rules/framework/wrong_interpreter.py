@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from ongpu.facts.environment import Machine
+from ongpu.facts.environment import Commands, Machine
 from ongpu.facts.framework import Packages, Python, TensorFlow, Torch
 from ongpu.facts.installs import Installs
 from ongpu.facts.symptoms import Symptoms
@@ -19,6 +19,7 @@ def check(
     installs: Installs | None,
     flow: TensorFlow | None,
     machine: Machine | None,
+    commands: Commands | None,
 ) -> Iterator[Finding]:
     missed = blind(symptoms, torch, flow)
     failed = (
@@ -66,7 +67,19 @@ def check(
             variant="differ",
             values={"differ": differ},
             fixes=(Fix("show-interpreter"), Fix("register-kernel")),
-            refs=(*(torch.refs[:6] if torch else ()), *where),
+            refs=(*(run.ref for run in (commands.of("python", "python2", "python3", "py") if commands else ())[:4]), *(torch.refs[:6] if torch else ()), *where),
+        )
+        return
+    listed = bool((flow and flow.gpus) or (torch and torch.available)) or bool(symptoms and symptoms.has("gpu-listed"))
+    unseen = symptoms.cite("notebook-blind-told", most=2) if symptoms else ()
+    if unseen and listed and symptoms:
+        exe = symptoms.value("exe", "windows-program-in-wsl") if machine and machine.wsl else None
+        yield Finding(
+            certainty=Certainty.LIKELY,
+            variant="exe" if exe else "",
+            values={"what": symptoms.value("what", "notebook-blind-told") or "?", "this": "?", "exe": exe or "?"},
+            fixes=(Fix("show-interpreter"), Fix("register-kernel")),
+            refs=(*unseen, *symptoms.cite("windows-program-in-wsl", "gpu-listed", most=2)),
         )
         return
     skipped = symptoms.cite("pip-skipping", most=2) if symptoms else ()
@@ -176,6 +189,18 @@ RULE = Rule(
         fix="在两处分别打印 sys.executable 和 torch.__version__。把正确的环境注册为内核（python -m ipykernel install --user --name gpu）并选用它，或把 IDE、服务的解释器改过来；安装时用 python -m pip，确保 pip 属于该 Python。",
     ),
     variants={
+        "exe": (
+            Text(
+                title="{exe} is a Windows program: started in WSL it runs the Python of Windows, not the one in WSL that sees the GPU",
+                why="The shell of WSL finds Windows programs, too (its PATH holds the Windows folders). A jupyter or python that ends in .exe brings its own Python and packages, often without a GPU build.",
+                fix="Install Jupyter in the WSL environment (python -m pip install jupyter), start it as jupyter notebook (not .exe; which jupyter must not name /mnt/c), and choose that environment's kernel: python -m ipykernel install --user --name gpu.",
+            ),
+            Text(
+                title="{exe} 是 Windows 程序：在 WSL 里启动它，运行的是 Windows 的 Python，而不是 WSL 里能看到 GPU 的那个",
+                why="WSL 的 shell 也能找到 Windows 程序（PATH 里有 Windows 目录）。以 .exe 结尾的 jupyter 或 python 带着自己的 Python 和包，常常没有 GPU 版。",
+                fix="在 WSL 环境中安装 Jupyter（python -m pip install jupyter），用 jupyter notebook 启动（不要 .exe；which jupyter 不应指向 /mnt/c），并选用该环境的内核：python -m ipykernel install --user --name gpu。",
+            ),
+        ),
         "pip": (
             Text(
                 title="pip finds no {module} in its Python, while the program has one{version: (*)}: they are two environments",

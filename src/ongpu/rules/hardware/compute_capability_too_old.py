@@ -8,6 +8,7 @@ from ongpu.facts.libraries import Toolkit
 from ongpu.facts.symptoms import Symptoms
 from ongpu.knowledge._gpu_table import architecture
 from ongpu.knowledge.card_fit import below, fit, told, toolkit_side, torch_archs, torch_for
+from ongpu.knowledge.pci import architecture_of_device_id
 from ongpu.model import Certainty, Finding, Fix, Layer, Ref, Rule, Severity, Text
 
 EXACT = ("arch-not-compatible", "arch-supported", "paddle-arch", "llama-arch", "tensorrt-sm")
@@ -51,6 +52,21 @@ def check(
         name = symptoms.value("card", "legacy-driver") or name
         yield _finding(card, name, branch, Certainty.CERTAIN, (*lines, *refs), "legacy-driver")
         return
+    if symptoms and symptoms.has("card-unknown-to-driver"):  # it names no branch, and may also mean a card newer than the driver
+        device = symptoms.value("id", "nvrm-pci-id") or ""
+        found = architecture_of_device_id(device) or (architecture(card) if card else None)
+        if found and found.last_driver:
+            lines = symptoms.cite("card-unknown-to-driver", "nvrm-pci-id", most=2)
+            shown = name or f"GPU {device}"
+            yield _finding(found.capability, shown, found.last_driver, Certainty.CERTAIN, (*lines, *refs), "legacy-driver")
+            return
+    if symptoms and symptoms.has("hip-no-binary"):
+        chip = symptoms.value("arch", "hip-no-binary") or symptoms.value("card", "amd-card")
+        lines = symptoms.cite("hip-no-binary", "amd-card", most=2)
+        yield _finding(None, chip, "?", Certainty.LIKELY, lines, "hip")
+        return
+    if symptoms and symptoms.has("xformers-built-for"):
+        return  # its list says of each kernel what it would need; the reason common to all is that it was built for another torch
     if symptoms and symptoms.has(*FEATURE):
         yield from _feature(symptoms, card, name, need, refs)
         return
@@ -248,6 +264,20 @@ RULE = Rule(
                 title="{program} 需要计算能力 {need} 以上；{card} 只有 {capability}",
                 why="该程序发布的构建不含更老架构的代码，因此会跳过这张 GPU 改用 CPU，或在第一个内核失败。",
                 fix="换用仍支持 {sm} 的旧版本，或用最后支持它的 CUDA Toolkit（Kepler 用 CUDA 11.x，Maxwell 到 Volta 用 12.x）为 {sm} 自行编译；否则换新卡。",
+            ),
+        ),
+        "hip": (
+            Text(
+                title="The ROCm build has no code for this AMD card",
+                why="ROCm builds carry kernels for some chips only (gfx900, gfx906, gfx90a, gfx1030, gfx1100 and their like); for others HIP finds no code object, rocBLAS no Tensile library. "
+                "Older cards (gfx803, RX 400 and 500) were dropped; some newer ones come in with a later release.",
+                fix="See the card's gfx number with rocminfo. A near relative is often accepted: HSA_OVERRIDE_GFX_VERSION=10.3.0 for gfx103x, 11.0.0 for gfx110x. Else take the PyTorch build of a newer ROCm, one that is "
+                "built for this chip (PYTORCH_ROCM_ARCH, HIP_VISIBLE_DEVICES to leave out the integrated graphics), or run on the CPU.",
+            ),
+            Text(
+                title="这个 ROCm 构建没有该 AMD 显卡的代码",
+                why="ROCm 构建只含部分芯片的内核（gfx900、gfx906、gfx90a、gfx1030、gfx1100 等）；其他芯片上 HIP 找不到代码对象，rocBLAS 找不到 Tensile 库。较旧的卡（gfx803，RX 400、500 系）已被放弃，部分新卡要等后续版本。",
+                fix="用 rocminfo 查看 gfx 编号。相近的芯片往往可以冒充：gfx103x 用 HSA_OVERRIDE_GFX_VERSION=10.3.0，gfx110x 用 11.0.0。否则换用更新 ROCm 的 PyTorch，或为该芯片编译的版本（PYTORCH_ROCM_ARCH；用 HIP_VISIBLE_DEVICES 排除核显），或在 CPU 上运行。",
             ),
         ),
         "unknown": (

@@ -32,12 +32,13 @@ def check(symptoms: Symptoms | None, xids: Xids | None, gpus: Gpus | None) -> It
     yield Finding(
         subject=bus or "",
         certainty=Certainty.CERTAIN,
-        variant="contained" if codes == [94] and not bad else "counter" if bad and not (events and codes) else "" if codes else "said",
+        variant="contained" if codes == [94] and not bad else ("counted" if gpu and gpu.remap_pending is False else "counter") if bad and not (events and codes)
+        else "" if codes else "said",
         values={
             "where": bus or (gpu.label if gpu else "GPU"), "codes": codes or ["-"], "count": counts,
-            "index": gpu.index if gpu else None, "pending": "Yes" if gpu and gpu.remap_pending else "No",
+            "index": gpu.index if gpu else None, "pending": "Yes" if gpu and gpu.remap_pending else None,
         },
-        fixes=(Fix("look-at-ecc"), Fix("reset-gpu"), Fix("diagnose-gpu")),
+        fixes=(Fix("look-at-ecc"), *(() if bad and gpu and gpu.remap_pending is False and not events else (Fix("reset-gpu"),)), Fix("diagnose-gpu")),
         refs=(
             *(e.ref for e in events[:4]), *(e.ref for e in consequences[:2]), *said, *(e.ref for e in related),
             *(_lines(gpus, "ecc_uncorrected", "remap_uncorrectable", "remap_pending") if bad else ()),
@@ -114,16 +115,31 @@ RULE = Rule(
                 "`nvidia-smi -q -d ECC,ROW_REMAPPER`。反复出现则运行 dcgmi diag -r 3 并更换该卡。",
             ),
         ),
+        "counted": (
+            Text(
+                title="{where}: {count} uncorrectable ECC errors since the driver was loaded; no row waits to be remapped",
+                why="The card has met memory errors that ECC could not correct, and the programs that used that memory were ended. Nothing is "
+                "pending (Pending: No), so that a reset would remap nothing.",
+                fix="Restart the programs that were ended, and watch the count with `nvidia-smi -q -d ECC,ROW_REMAPPER`. Where it grows, drain the "
+                "GPU, run dcgmi diag -r 3, and replace (RMA) the card if that fails or remapping fails.",
+            ),
+            Text(
+                title="{where}：驱动加载以来有 {count} 个不可纠正 ECC 错误；没有等待重映射的行",
+                why="显存出现过 ECC 无法纠正的错误，使用那块显存的程序已被终止。没有挂起的重映射（Pending：No），重置也不会重映射任何行。",
+                fix="重新启动被终止的程序，用 `nvidia-smi -q -d ECC,ROW_REMAPPER` 观察计数。若继续增加，排空该 GPU，运行 dcgmi diag -r 3；"
+                "检测失败或重映射失败时更换（replace/RMA）该卡。",
+            ),
+        ),
         "counter": (
             Text(
-                title="{where}: {count} uncorrectable ECC errors (remapping Pending: {pending})",
+                title="{where}: {count} uncorrectable ECC errors{pending: (remapping Pending: *)}",
                 why="The card has met memory errors that ECC could not correct. A pending row remapping takes effect only at the next "
                 "reset of the GPU; until then the bad row is still in use.",
                 fix="Drain the GPU and reset it (nvidia-smi --gpu-reset, or nvidia-smi -r) or reboot, so that the rows are remapped; then "
                 "look again with `nvidia-smi -q -d ECC,ROW_REMAPPER`. Replace the card only if remapping failed or errors return.",
             ),
             Text(
-                title="{where}：{count} 个不可纠正 ECC 错误（重映射 Pending：{pending}）",
+                title="{where}：{count} 个不可纠正 ECC 错误{pending:（重映射 Pending：*）}",
                 why="显存出现过 ECC 无法纠正的错误。挂起（Pending）的行重映射要到下次重置 GPU 才生效，在那之前坏行仍在使用。",
                 fix="排空该 GPU 并重置（reset：nvidia-smi --gpu-reset 或 nvidia-smi -r）或重启，完成行重映射，然后用 "
                 "`nvidia-smi -q -d ECC,ROW_REMAPPER` 复查。只有重映射失败或错误再现才更换（replace）。",

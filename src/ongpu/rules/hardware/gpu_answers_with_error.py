@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from ongpu.facts.hardware import Gpus
+from ongpu.facts.hardware import Gpus, Xids
+from ongpu.facts.symptoms import Symptoms
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
 # The words of nvmlErrorString (nvml.h: nvmlReturn_t), and the variant that knows more. "GPU is lost", "Unknown Error" and
@@ -15,13 +16,25 @@ WORDS = {
 FIXES = {"reset": ("reset-gpu", "diagnose-gpu"), "power": ("power-cycle",), "inforom": ("diagnose-gpu",), "": ("reset-gpu", "look-at-the-bus")}
 
 
-def check(gpus: Gpus) -> Iterator[Finding]:
-    for gpu in gpus.gpus:
+KNOWS_MORE = (
+    "power-cable", "gsp-firmware", "gsp-boot-failed", "gsp-silent", "open-module-unsupported", "open-module-required", "fell-off-bus", "cannot-attach-gpu",
+    "kernel-oops-nvidia", "bar-invalid", "rm-power-code",
+)  # fmt: skip
+
+
+def check(gpus: Gpus | None, symptoms: Symptoms | None, xids: Xids | None) -> Iterator[Finding]:
+    if symptoms and symptoms.has("rm-init-failed") and not symptoms.has(*KNOWS_MORE) and not (xids and xids.events):
+        bus = symptoms.value("bus", "rm-init-failed")
+        yield Finding(
+            subject=bus or "", certainty=Certainty.POSSIBLE, variant="init", values={"gpu": bus or "?", "code": symptoms.value("code", "rm-init-failed") or "?"},
+            fixes=(Fix("look-at-the-bus"),), refs=symptoms.cite("rm-init-failed", most=2),
+        )  # fmt: skip
+    for gpu in gpus.gpus if gpus else ():
         if gpu.error in WORDS:
             variant = WORDS[gpu.error]
             yield Finding(
                 subject=gpu.label, certainty=Certainty.CERTAIN, variant=variant, values={"gpu": gpu.label, "error": gpu.error},
-                fixes=tuple(map(Fix, FIXES[variant])), refs=gpus.cite(gpu),
+                fixes=tuple(map(Fix, FIXES[variant])), refs=gpus.cite(gpu) if gpus else (),
             )  # fmt: skip
 
 
@@ -48,6 +61,20 @@ RULE = Rule(
         "若再次出现，用 dcgmi diag -r 3 检测并更换。",
     ),
     variants={
+        "init": (
+            Text(
+                title="The driver found the GPU{gpu: at *} and cannot start it: RmInitAdapter failed{code: (*)}",
+                why="The module is loaded and the card is on the bus, but its start failed, so nvidia-smi says \"No devices were found\". The three numbers name the place in the driver, not the cause. "
+                "Usual causes: a missing or weak power lead, a bad seat or riser, a BIOS that gives it no address space or puts it to sleep, a driver that does not fit the card (open or proprietary, too old or new), a card in a VM that sees the hypervisor or was not reset.",
+                fix="Read the NVRM lines just before it. Switch off wholly and start again; check the power leads and the seat. Try the other kind of module (open or proprietary) and another driver release; update the BIOS, Above 4G Decoding on. "
+                "In a VM: hide the hypervisor (kvm hidden, hypervisor.cpuid.v0=FALSE), pass the card through whole, reboot the host. Test the card in another machine.",
+            ),
+            Text(
+                title="驱动找到了 {gpu:* 的 }GPU，但无法启动它：RmInitAdapter failed{code:（*）}",
+                why="模块已加载，显卡也在总线上，但启动失败，所以 nvidia-smi 显示 “No devices were found”。括号里的三个数字只是驱动里的位置，不是原因。常见原因：供电线缺失或不足、没插紧或延长线问题、BIOS 没有分配地址空间或让它休眠、驱动与显卡不匹配（开源或闭源、太旧或太新）、虚拟机里的卡看到了虚拟化或没有复位。",
+                fix="看它前面的 NVRM 行。彻底断电再开机；检查供电线和插接。换另一种模块（开源或闭源）和另一个驱动版本；升级 BIOS，打开 Above 4G Decoding。虚拟机：隐藏虚拟化（kvm hidden、hypervisor.cpuid.v0=FALSE），整卡直通，重启宿主机。把卡放到另一台机器上测试。",
+            ),
+        ),
         "reset": (
             Text(
                 title=_TITLE[0],

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from ongpu.facts.container import Container, Slurm
 from ongpu.facts.counts import GpuCount
+from ongpu.facts.driver import Kernel
 from ongpu.facts.environment import Machine, Variables
 from ongpu.facts.hardware import Gpus, Pci
 from ongpu.facts.symptoms import Symptoms
@@ -12,7 +13,7 @@ from ongpu.model import Certainty, Finding, Fix, Layer, Ref, Rule, Severity, Tex
 
 def check(
     symptoms: Symptoms | None, pci: Pci | None, machine: Machine | None, gpus: Gpus | None, counts: GpuCount | None, variables: Variables | None,
-    container: Container | None, slurm: Slurm | None,
+    container: Container | None, slurm: Slurm | None, kernel: Kernel | None,
 ) -> Iterator[Finding]:
     silent = bool(symptoms and symptoms.has("hw-driver-silent", "nvrm-no-gpu", "modprobe-no-device"))
     why = symptoms.cite("hw-driver-silent", "nvrm-no-gpu", "modprobe-no-device", most=2) if symptoms else ()
@@ -53,6 +54,8 @@ def check(
         yield _finding(
             card, Certainty.CERTAIN, (*pci.refs[:3], *riser, *(gpus.about("names")[:2] if gpus else ()), *why)
         )
+    elif pci and pci.complete and (built := [line for line in kernel.dkms if line.startswith("nvidia")] if kernel else []) and not (machine and machine.virtual):
+        yield _finding(card, Certainty.LIKELY, (*pci.refs[:2], *(kernel.about("dkms")[:2] if kernel and built else ()), *why))
     elif pci and pci.complete and not shown and not (machine and machine.virtual):
         yield _finding(card, Certainty.LIKELY, (*pci.refs[:3], *why))
     elif symptoms and symptoms.has("told-lspci-empty"):

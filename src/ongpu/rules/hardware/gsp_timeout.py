@@ -13,6 +13,14 @@ BEFORE = (48, 62, 64, 79, 95)  # events that explain a silent GSP
 def check(symptoms: Symptoms | None, xids: Xids | None, driver: Driver | None) -> Iterator[Finding]:
     events = xids.of(119, 120) if xids else ()
     said = symptoms.cite("gsp-silent") if symptoms else ()
+    unborn = symptoms.cite("gsp-boot-failed", most=3) if symptoms else ()
+    if unborn and not events and not said:
+        told = symptoms.value("bus", "rm-init-failed") if symptoms else None
+        yield Finding(
+            subject=told or "", certainty=Certainty.LIKELY if len(unborn) > 1 else Certainty.POSSIBLE, variant="boot",
+            values={"bus": told or "?", "driver": (driver and (driver.module or driver.version)) or "?"}, fixes=(Fix("reboot-node"),),
+            refs=(*unborn, *(symptoms.cite("rm-init-failed", most=1) if symptoms else ()), *(driver.about("module", "version")[:1] if driver else ())),
+        )  # fmt: skip
     if not (events or said):
         return
     root = bool(xids and xids.of(*BEFORE))
@@ -78,6 +86,20 @@ RULE = Rule(
         "重启。若总是同一张卡出现，应送修（RMA）。",
     ),
     variants={
+        "boot": (
+            Text(
+                title="The GPU{bus: at *} does not start: its system processor (GSP) did not come up{driver:, driver *}",
+                why="Driver and card agree on nothing until the GSP's firmware runs. \"GFW_BOOT\" means that the card's own boot never ended (power, slot, riser, a wedged card), "
+                "\"WPR2 already up\" that an earlier driver or virtual machine left it half started, \"Booter failed\" or \"cannot bootstrap\" that firmware and module do not fit or the card was not reset.",
+                fix="Switch the machine off wholly (not only a warm reboot) and start again; in a VM reset the card on the host. Reseat it and its power. Make sure that the firmware is of the module's version (/lib/firmware/nvidia/<version>/), "
+                "take a newer driver release, update the BIOS; before Blackwell the proprietary module with NVreg_EnableGpuFirmware=0 does without GSP. If only this card fails, it is an RMA case.",
+            ),
+            Text(
+                title="{bus:* 的 }GPU 无法启动：其系统处理器（GSP）没有起来{driver:，驱动 *}",
+                why="GSP 固件没有运行之前，驱动无法使用该卡。“GFW_BOOT” 表示显卡自身的启动没有完成（供电、插槽、延长线或卡死），“WPR2 already up” 表示之前的驱动或虚拟机让它停在半启动状态，“Booter failed”“cannot bootstrap” 表示固件与模块不匹配或显卡没有复位。",
+                fix="彻底断电再开机（不只是热重启）；虚拟机则在宿主机上复位该卡。重新插紧显卡和供电。确认固件与模块同版本（/lib/firmware/nvidia/<版本>/），升级驱动和 BIOS；Blackwell 之前的卡可用闭源模块加 NVreg_EnableGpuFirmware=0 绕过 GSP。若只有这张卡如此，应送修（RMA）。",
+            ),
+        ),
         "open": (
             Text(
                 title=_EN[0],

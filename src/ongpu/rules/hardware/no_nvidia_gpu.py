@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from ongpu.facts.container import Kubernetes
+from ongpu.facts.driver import Kernel
 from ongpu.facts.environment import Machine
 from ongpu.facts.framework import Torch
 from ongpu.facts.hardware import Gpus, Pci
@@ -34,11 +35,14 @@ def check(
     kubernetes: Kubernetes | None,
     gpus: Gpus | None,
     torch: Torch | None,
+    kernel: Kernel | None,
 ) -> Iterator[Finding]:
     if (gpus and (gpus.gpus or any("nvidia" in n.lower() or "tx " in n.lower() for n in gpus.names))) or (
         pci and pci.nvidia()
     ):
         return
+    if pci and kernel and any(line.startswith("nvidia") for line in kernel.dkms) and not (machine and machine.virtual):
+        return  # somebody built the driver's module for this kernel: there was a card (gpu-not-on-bus)
     instance = (
         (kubernetes.instance_type if kubernetes else None)
         or (symptoms.value("type", "instance-type") if symptoms else None)
@@ -64,6 +68,9 @@ def check(
             yield _finding(names, certainty, (*(d.ref for d in shown if d.ref), *pci.refs[:2], *_why(symptoms)))
         return
     if not symptoms or not silent:
+        return
+    if pci and not pci.devices and symptoms.has("rented-server-told"):
+        yield _finding(UNGIVEN, Certainty.LIKELY, (*symptoms.cite("rented-server-told", most=2), *pci.refs[:2], *_why(symptoms)))
         return
     if machine and machine.colab:
         yield _finding("Colab", Certainty.LIKELY, (*machine.about("colab")[:1], *_why(symptoms)), "colab")

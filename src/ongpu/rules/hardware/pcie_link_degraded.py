@@ -30,6 +30,12 @@ def check(symptoms: Symptoms | None, gpus: Gpus | None, pci: Pci | None, peers: 
                 device.bus, f"x{device.width}", f"x{device.width_max}", Certainty.POSSIBLE if idle else Certainty.LIKELY,
                 (device.ref,) if device.ref else (),
             )  # fmt: skip
+        elif device.speed and device.speed_max and device.speed < device.speed_max and (at_work := _at_work(gpus, device.bus)):
+            found = True
+            yield _finding(
+                device.bus, f"{device.speed:g}GT/s", f"{device.speed_max:g}GT/s", Certainty.LIKELY,
+                (*((device.ref,) if device.ref else ()), *((at_work.ref,) if at_work.ref else ())), "speed",
+            )  # fmt: skip
     if not symptoms or found:
         return
     narrow = symptoms.seen("link-width-downgraded")
@@ -89,6 +95,15 @@ def _idle(gpu: Gpu) -> bool:
     return gpu.pstate in ("P8", "P12", "P5") or (gpu.utilization == 0 and gpu.pstate not in ("P0", "P1", "P2"))
 
 
+def _at_work(gpus: Gpus | None, bus: str) -> Gpu | None:
+    """The card in that slot, where it was at work when it was shown: only then does its link speed mean something."""
+    cards = gpus.gpus if gpus else ()
+    card = next((g for g in cards if g.bus and bus != "?" and g.bus.lower().endswith(bus[-7:])), None)
+    if card is None and len(cards) == 1 and (bus == "?" or not cards[0].bus):
+        card = cards[0]
+    return card if card and (card.utilization or 0) >= 50 and card.pstate in ("P0", "P1", "P2", "P3", None) else None
+
+
 def _gpu(gpu: Gpu, lines: tuple[Ref, ...]) -> Iterator[Finding]:
     known = model(gpu.name) if gpu.name else None
     lanes = gpu.pcie_width_max or (known.pcie[1] if known and known.pcie else None)
@@ -144,6 +159,22 @@ RULE = Rule(
         fix=_FIX_ZH,
     ),
     variants={
+        "speed": (
+            Text(
+                title="The PCIe link {where:of * }runs at {have} while the card is at work, though {could} is possible",
+                why="At idle a card lowers its link, under load it must rise. One that stays low was trained down (a poor riser, a BIOS setting), or a setting holds it there: "
+                "Hardware Autonomous Speed Disable, ASPM, a fixed target speed. Copies and multi-GPU traffic go at that speed; utilisation may show 100 % all the same.",
+                fix="Look at LnkCtl2 (Target Link Speed, Hardware Autonomous Speed Disable) of the card and of the port above it with sudo lspci -vvv; set the speed free or to the "
+                "highest (setpci, Link Control 2), retrain the link or reset the card, and measure under load. " + _FIX_EN,
+            ),
+            Text(
+                title="{where:* 的 }PCIe 链路在显卡工作时只有 {have}，而可达 {could}",
+                why="空闲时显卡会降低链路速度，有负载时应当升上去。一直低说明协商降速（延长线差、BIOS 设置），或被某项设置锁住：Hardware Autonomous Speed Disable、ASPM、固定的目标速度。"
+                "拷贝与多卡通信都按这个速度进行；占用率却仍可能显示 100 %。",
+                fix="用 sudo lspci -vvv 查看该卡及其上级端口的 LnkCtl2（Target Link Speed、Hardware Autonomous Speed Disable）；放开限制或设为最高速度（setpci，Link Control 2），"
+                "重新训练链路或复位显卡，并在负载下测量。" + _FIX_ZH,
+            ),
+        ),
         "errors": (
             Text(
                 title="The PCIe link of {where} loses packets (AER errors on its port)",

@@ -28,7 +28,7 @@ def check(symptoms: Symptoms | None, xids: Xids | None, gpus: Gpus | None) -> It
         yield Finding(
             subject=bus or _named(gpu),
             certainty=Certainty.CERTAIN,
-            values={"where": bus or (gpu.label if gpu else "the GPU"), "index": gpu.index if gpu else None},
+            values={"where": bus or (gpu.label if gpu else "the GPU"), "index": gpu.index if gpu else None, "xid": 64 if events else None},
             fixes=(Fix("look-at-ecc"), Fix("diagnose-gpu")),
             refs=refs,
         )
@@ -43,9 +43,9 @@ def check(symptoms: Symptoms | None, xids: Xids | None, gpus: Gpus | None) -> It
             certainty=Certainty.LIKELY,
             severity=Severity.WARNING,
             variant="pending",
-            values={"where": bus or (gpu.label if gpu else "the GPU"), "index": gpu.index if gpu else None},
+            values={"where": bus or (gpu.label if gpu else "the GPU"), "index": gpu.index if gpu else None, "xid": 63 if recorded else None},
             fixes=(Fix("look-at-ecc"), Fix("reset-gpu")),
-            refs=(*(e.ref for e in recorded), *told, *_lines(gpus)),
+            refs=(*(e.ref for e in recorded), *told, *(_lines(gpus) or tuple(g.ref for g in pending if g.ref))),
         )
 
 
@@ -71,14 +71,14 @@ RULE = Rule(
         "https://docs.nvidia.com/deploy/dynamic-page-retirement/",
     ),
     en=Text(
-        title="Row remapping (or page retirement) failed on {where}: the card's spare memory is used up (Xid 64)",
+        title="Row remapping (or page retirement) failed on {where}: the card's spare memory is used up{xid: (Xid *)}",
         why="Uncorrectable ECC errors (Xid 48, 94, 95) are repaired by remapping the bad row to a spare one. Here the remapping "
         "itself failed: no spare row is left, or it could not be recorded. Errors will go on.",
         fix='Drain the node and replace (RMA) the card: "Remapping Failure Occurred: Yes" qualifies for it. Reboot or reset first if '
         "other GPUs hang with it. Keep `nvidia-smi -q -d ECC,ROW_REMAPPER` and nvidia-bug-report.sh for the vendor.",
     ),
     zh=Text(
-        title="{where} 的行重映射（或页退役）失败：备用显存行已用尽（Xid 64）",
+        title="{where} 的行重映射（或页退役）失败：备用显存行已用尽{xid:（Xid *）}",
         why="不可纠正的 ECC 错误（Xid 48、94、95）靠把坏行重映射到备用行来修复。这里重映射本身失败：没有剩余备用行，或无法记录。错误还会继续。",
         fix="排空节点并更换（replace，RMA）该卡：“Remapping Failure Occurred: Yes” 符合更换条件。若其他 GPU 也被拖住，先重启或重置。"
         "保留 `nvidia-smi -q -d ECC,ROW_REMAPPER` 与 nvidia-bug-report.sh 的输出给厂商。",
@@ -86,14 +86,14 @@ RULE = Rule(
     variants={
         "pending": (
             Text(
-                title="{where}: a memory row waits to be remapped (Xid 63, Pending: Yes); it takes a reset to take effect",
+                title="{where}: a memory row waits to be remapped ({xid:Xid *, }Pending: Yes); it takes a reset to take effect",
                 why="The driver recorded a failing row (or page) and will replace it with a spare one at the next reset. This is the "
                 "repair working as designed, not a broken card.",
                 fix="At the next quiet moment drain the GPU and reset it (nvidia-smi --gpu-reset) or reboot; then check "
                 '`nvidia-smi -q -d ROW_REMAPPER`: Pending must be No. Replace the card only if "Remapping Failure Occurred" is Yes.',
             ),
             Text(
-                title="{where}：有显存行等待重映射（Xid 63，Pending: Yes），重置后才生效",
+                title="{where}：有显存行等待重映射（{xid:Xid *，}Pending: Yes），重置后才生效",
                 why="驱动已记录坏行（或坏页），下次重置时会换成备用行。这是按设计进行的修复，不代表显卡损坏。",
                 fix="在空闲时排空该 GPU 并重置（nvidia-smi --gpu-reset）或重启，再查看 `nvidia-smi -q -d ROW_REMAPPER`，Pending 应为 No。"
                 "只有 “Remapping Failure Occurred” 为 Yes 才更换。",

@@ -1,15 +1,18 @@
 """The clocks are held down by heat, by the card's own limits."""
 
+import re
 from collections.abc import Iterator
 
 from ongpu.facts.code import TrainingLog
 from ongpu.facts.hardware import Gpu, Gpus
 from ongpu.facts.symptoms import Symptoms
+from ongpu.lazy import lazy
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
 HOT = 83  # C: at or above the target of most cards, where their boost clocks begin to fall
 SLOW = 800  # MHz under load: below the base clock of every card since Maxwell
 OTHERS = ("battery-told", "vgpu-told", "twenty-minutes-told", "memory-not-enough", "sysmem-told", "spilling-driver-told", "suspend-told")
+_LIMITS = lazy(r"(?:Slowdown|Shutdown|Max Operating|Target|Limit|T\.?Limit)\w* (?:Temp|T\b)|Target Temperature", re.IGNORECASE)  # of `nvidia-smi -q`: what the card may reach
 REASONS = ("HW Thermal Slowdown", "SW Thermal Slowdown")
 
 
@@ -27,6 +30,15 @@ def check(symptoms: Symptoms | None, gpus: Gpus | None, log: TrainingLog | None)
                 refs=(*_lines(gpus), *((gpu.ref,) if gpu.ref else ())),
             )  # fmt: skip
             continue
+        told = symptoms.cite("speed-falls", "slower-over-time", "low-clock-told", most=2) if symptoms else ()
+        near = _lowered(gpu) and gpu.temperature is not None and gpu.temperature_max is not None and gpu.temperature >= gpu.temperature_max - 3
+        if not reasons and not hot and near and told:
+            found = True
+            yield Finding(
+                subject=gpu.label, certainty=Certainty.LIKELY, values=_values(gpu, ["SM clocks fall under load"]), variant="firmware", fixes=(Fix("look-at-clocks"),),
+                refs=(*_lines(gpus), *told),
+            )  # fmt: skip
+            continue
         if reasons or hot:
             found = True
             yield Finding(
@@ -38,10 +50,11 @@ def check(symptoms: Symptoms | None, gpus: Gpus | None, log: TrainingLog | None)
         return
     said = symptoms.cite("thermal-said")
     slower = symptoms.has("slower-over-time")
-    figure, falls, again = symptoms.cite("hot-figure", most=2), symptoms.cite("speed-falls", "low-clock-told", most=2), symptoms.cite("recovers-told", most=2)
+    shown = [hit for hit in symptoms.seen("hot-figure") if not _LIMITS.search(hit.ref.quote)]
+    figure, falls, again = tuple(hit.ref for hit in shown[:2]), symptoms.cite("speed-falls", "low-clock-told", most=2), symptoms.cite("recovers-told", most=2)
     weak = bool(falls) and bool(again) and not symptoms.has(*OTHERS)
     if not slower and ((figure and falls) or weak):
-        degrees = symptoms.value("temp", "hot-figure")
+        degrees = shown[0].groups.get("temp") if shown else None
         yield Finding(
             certainty=Certainty.LIKELY if figure and falls else Certainty.POSSIBLE, variant="figure" if degrees else "told",
             values={"temperature": degrees or "?"}, fixes=(Fix("look-at-clocks"),), refs=(*figure, *falls, *again, *said),

@@ -6,6 +6,7 @@ Longer than 400 lines because linkers, loaders, TensorFlow, ONNX Runtime, JAX, N
 import re
 from collections.abc import Iterator
 
+from ongpu.facts.code import Traceback
 from ongpu.facts.environment import Machine, Variables
 from ongpu.facts.framework import OnnxRuntime, Packages, TensorFlow, Torch
 from ongpu.facts.hardware import Gpus
@@ -94,8 +95,10 @@ def check(
     machine: Machine | None,
     gpus: Gpus | None,
     variables: Variables | None,
+    traceback: Traceback | None,
 ) -> Iterator[Finding]:
-    wanted = bool(symptoms and symptoms.has("cpu-wanted", "other-data-folder") and symptoms.has("tf-library-not-loaded", "tf-no-cuda-drivers", "tf-cannot-dlopen"))
+    aside = bool(traceback and traceback.in_torch and symptoms and symptoms.has("tf-library-not-loaded"))
+    wanted = aside or bool(symptoms and symptoms.has("cpu-wanted", "other-data-folder") and symptoms.has("tf-library-not-loaded", "tf-no-cuda-drivers", "tf-cannot-dlopen"))
     for finding in _judge(symptoms, loader, flow, onnx, torch, toolkit, packages, installs, machine, gpus, variables):
         yield replace(finding, severity=Severity.NOTE) if wanted else finding
 

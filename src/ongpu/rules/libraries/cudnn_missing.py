@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from ongpu.facts.code import Traceback
 from ongpu.facts.framework import OnnxRuntime, Packages, TensorFlow, Torch
 from ongpu.facts.libraries import Loader, Toolkit
 from ongpu.facts.symptoms import Symptoms
@@ -25,6 +26,7 @@ def check(
     flow: TensorFlow | None,
     torch: Torch | None,
     onnx: OnnxRuntime | None,
+    traceback: Traceback | None,
 ) -> Iterator[Finding]:
     missing = [item for item in loader.missing() if "cudnn" in item.name.lower()] if loader else []
     said = symptoms.cite(*NAMES) if symptoms else ()
@@ -53,6 +55,7 @@ def check(
         else "found-wheel"
         if have or (packages and packages.get("ctranslate2"))
         else "",
+        severity=Severity.NOTE if traceback and traceback.in_torch and symptoms and symptoms.has("tf-library-not-loaded") else None,
         certainty=Certainty.LIKELY if others or not (missing or library) else Certainty.CERTAIN,
         values={
             "lib": library or "libcudnn",

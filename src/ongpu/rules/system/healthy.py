@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from ongpu.facts.container import Container
-from ongpu.facts.driver import Driver
+from ongpu.facts.driver import Driver, Kernel
 from ongpu.facts.environment import Machine
 from ongpu.facts.framework import Jax, Packages, TensorFlow, Torch
 from ongpu.facts.hardware import Gpu, Gpus, Pci, Xids
+from ongpu.facts.intent import goes_on
 from ongpu.facts.libraries import Toolkit
 from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.system import Processes
@@ -71,6 +72,7 @@ def _facts(
     processes: Processes | None,
     container: Container | None,
     boxed: bool,
+    kernel: Kernel | None,
 ) -> Iterator[tuple[str, Found]]:
     """The facts of this evidence that an entry of the table may ask for."""
     yield from _gpu_facts(gpus)
@@ -100,6 +102,8 @@ def _facts(
     cards = [gpu for gpu in gpus.gpus if gpu.index == 0 and gpu.uuid] if gpus else []
     if len({gpu.uuid for gpu in cards}) > 1:
         yield "renumbered", ({}, tuple(ref for gpu in cards for ref in _refs(gpu)))
+    if kernel and kernel.release and any(kernel.release in line and "installed" in line for line in kernel.dkms):
+        yield "dkms-this-kernel", ({}, kernel.about("release")[:1])
     if gpus and len(gpus.gpus) == 1:
         yield "one-gpu", ({}, _refs(gpus.gpus[0]))
     if seen(gpus, torch):
@@ -126,15 +130,18 @@ def check(
     xids: Xids | None,
     processes: Processes | None,
     container: Container | None,
+    kernel: Kernel | None,
 ) -> Iterator[Finding]:
     others = bool(torch or tensorflow or (packages and packages.get("torch", "tensorflow", "diffusers"))) or bool(
         symptoms and symptoms.has("harmless-other-framework")
     )
     boxed = bool(symptoms and symptoms.has("container-told"))
     found: dict[str, Found] = {}
-    for name, told in _facts(gpus, pci, driver, torch, toolkit, machine, others, xids, processes, container, boxed):
+    for name, told in _facts(gpus, pci, driver, torch, toolkit, machine, others, xids, processes, container, boxed, kernel):
         before = found.get(name)
         found[name] = (before[0], (*before[1], *told[1])) if before else told
+    if goes_on(symptoms):
+        found["goes-on"] = ({}, ())
     count = 0
     for name, entry in entries().items():
         lines = symptoms.cite(entry["symptom"], most=3) if symptoms and "symptom" in entry else ()

@@ -15,7 +15,7 @@ def check(symptoms: Symptoms, slurm: Slurm | None) -> Iterator[Finding]:
     if not symptoms.has(*SURE, *KILLED):
         if told:
             yield Finding(
-                certainty=Certainty.LIKELY, values={"pid": "?", "name": "the program", "limit": "the memory limit"}, fixes=(Fix("look-at-host-memory"),),
+                certainty=Certainty.LIKELY, values={"pid": "?", "name": "the program", "limit": None}, fixes=(Fix("look-at-host-memory"),),
                 refs=(*told, *symptoms.cite("ram-full-told", "ram-told", "without-error-told", most=2)),
             )  # fmt: skip
         return
@@ -26,6 +26,8 @@ def check(symptoms: Symptoms, slurm: Slurm | None) -> Iterator[Finding]:
     fenced = any(
         w in h.ref.quote.lower() for h in symptoms.seen("kernel-oom") for w in ("stepid", "cgroup", "slurmstepd")
     )
+    whole = any(w in h.ref.quote.lower() for h in symptoms.seen("kernel-oom", "kernel-oom-who") for w in ("global_oom", "constraint_none"))
+    fenced = fenced and not whole
     sure = bool(pid) or oomkilled or symptoms.has("kernel-oom")
     # signal 9 and exit code 137 have other senders too (a person, a time limit); a scheduler's memory limit beside them decides
     weak = not sure and not symptoms.has("alloc-cpu", "shell-killed") and not limit and not symptoms.has("ram-told")
@@ -33,8 +35,8 @@ def check(symptoms: Symptoms, slurm: Slurm | None) -> Iterator[Finding]:
     yield Finding(
         subject=f"pid {pid}" if pid else "",
         certainty=certainty,
-        variant="limit" if limit or oomkilled or fenced else "kernel" if pid else "allocation" if symptoms.has("alloc-cpu") else "",
-        values={"pid": pid or "?", "name": name or "the program", "limit": limit[0].quote[:80] if limit else "the memory limit"},
+        variant="limit" if (limit or oomkilled or fenced) and not whole else "kernel" if pid else "allocation" if symptoms.has("alloc-cpu") else "",
+        values={"pid": pid or "?", "name": name or "the program", "limit": limit[0].quote[:80] if limit else None},
         fixes=(Fix("look-at-host-memory"),),
         refs=(
             *symptoms.cite("kernel-oom-who", *SURE, *KILLED, most=2), *limit[:3], *symptoms.cite("ram-told", most=1),

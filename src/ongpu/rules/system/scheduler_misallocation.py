@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from ongpu.facts.container import Slurm
 from ongpu.facts.environment import Variables
 from ongpu.facts.hardware import Gpus
 from ongpu.facts.symptoms import Symptoms
@@ -10,7 +11,7 @@ from ongpu.facts.system import Process, Processes
 from ongpu.model import Certainty, Finding, Fix, Layer, Ref, Rule, Severity, Text
 
 
-def check(symptoms: Symptoms, processes: Processes | None, variables: Variables | None, gpus: Gpus | None) -> Iterator[Finding]:
+def check(symptoms: Symptoms, processes: Processes | None, variables: Variables | None, gpus: Gpus | None, slurm: Slurm | None) -> Iterator[Finding]:
     scheduler = symptoms.cite("scheduler-told", most=2)
     exported = symptoms.seen("same-device-exported")
     files = {hit.groups["file"] for hit in exported}
@@ -32,6 +33,10 @@ def check(symptoms: Symptoms, processes: Processes | None, variables: Variables 
         return
     if variables and gpus and (pinned := _pinned_elsewhere(variables, gpus, symptoms)):
         yield pinned
+        return
+    if slurm and slurm.step_sees_more:
+        lines = (*slurm.asked_lines[:2], *symptoms.cite("devices-not-constrained", "cgroup-conf-shown", most=3))
+        yield _finding("all", Certainty.LIKELY, lines, count=f" ({slurm.step_sees_more[1]})")
         return
     told = symptoms.cite("same-gpu-told", "two-jobs-same-gpu", most=3)
     more = symptoms.cite("sees-all-gpus", most=2)

@@ -29,7 +29,7 @@ from ongpu.facts.values import (
 )
 from ongpu.sources.python.arithmetic import folded
 from ongpu.sources.python.conditions import guard_kind
-from ongpu.sources.python.library import BUILTINS, TENSOR_FIELDS, canonical
+from ongpu.sources.python.library import BUILTINS, CUSTOMARY, TENSOR_FIELDS, canonical
 from ongpu.sources.python.scope import Names, State, flat
 
 MAX_ITEMS = 64  # of a display; longer ones are uniform
@@ -77,6 +77,9 @@ class Expressions(State):
             return self.today(found) if type(found) is Tensor else found
         if node.id in BUILTINS:
             return Named(node.id)
+        if node.id in CUSTOMARY and node.id not in self.bound:  # nobody binds it: its import was left out
+            self.imports.add(CUSTOMARY[node.id].partition(".")[0])
+            return Named(CUSTOMARY[node.id])
         return Unknown(node.id)
 
     def _attribute(self, node: ast.Attribute) -> Value:

@@ -109,6 +109,12 @@ BUILTINS = frozenset({
     "ValueError", "RuntimeError", "Exception", "TypeError", "KeyError", "AttributeError", "ImportError", "KeyboardInterrupt", "StopIteration",
 })  # fmt: skip
 
+# What these names mean in a piece of a program that was pasted without its imports.
+CUSTOMARY = {
+    "torch": "torch", "nn": "torch.nn", "F": "torch.nn.functional", "optim": "torch.optim", "np": "numpy", "tf": "tensorflow",
+    "DataLoader": "torch.utils.data.DataLoader", "TensorDataset": "torch.utils.data.TensorDataset", "Dataset": "torch.utils.data.Dataset",
+}  # fmt: skip
+
 # Objects that rules know by name.
 HANDLES = (
     "accelerate.Accelerator", "lightning.Trainer", "lightning.Fabric", "lightning.fabric.Fabric", "transformers.Trainer", "transformers.Seq2SeqTrainer",

@@ -92,6 +92,7 @@ class State:
         self.flow = 0
         self.stmt: ast.stmt | None = None
         self.default_device: str | None = None
+        self.bound: frozenset[str] = frozenset()  # names of library.CUSTOMARY that the file gives a meaning of its own
 
     # Events
 

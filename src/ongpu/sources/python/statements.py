@@ -79,12 +79,19 @@ class Statements(Branches):
                 sides = [(right.left, right.right), (right.right, right.left)]
                 for same, other in sides:
                     if type(same) is type(target) and (same.id if isinstance(same, ast.Name) else ast.unparse(same)) == words:
-                        before, at = len(self.events), self.order
-                        added = self.value(other)
-                        del self.events[before:]
-                        self.order = at
-                        self.event("accumulate", "+=", node, self._read(target), value=added, target=words)
+                        held = self._read(target)
+                        parts = [p for p in value.parents if p is not held] if isinstance(value, Tensor) else []
+                        added = parts[0] if len(parts) == 1 else self._again(other)
+                        self.event("accumulate", "+=", node, held, value=added, target=words)
                         return
+
+    def _again(self, node: ast.expr) -> Value:
+        """What an expression gives that was followed already: nothing happens twice."""
+        before, at = len(self.events), self.order
+        value = self.value(node)
+        del self.events[before:]
+        self.order = at
+        return value
 
     def _read(self, target: ast.expr) -> Value | None:
         """What a target holds now."""

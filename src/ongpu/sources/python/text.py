@@ -12,6 +12,7 @@ from ongpu.lazy import lazy
 MAX_TEXT = 4 << 20  # characters; the longest file of torch 2.13 has 1.3 million
 _WORD = lazy("|".join(sorted(WORDS)))
 _MAGIC = lazy(r"^(?P<indent>[ \t]{0,80})(?P<rest>[%!?][^\n]*|[A-Za-z_][\w.]{0,80}\?{1,2}[ \t]*)$", re.MULTILINE)
+_TOLD = lazy(r"#[^\n]{0,200}?(?:[A-Za-z]{3,30}Error: |CUDA error: |Traceback \(most|CUDA out of memory|报错)")
 _CELL_MAGIC = lazy(r"^%%(?!time\b|timeit\b|capture\b|prun\b)\w")
 
 
@@ -22,6 +23,23 @@ class NotPython(ValueError):
 def concerns(text: str) -> bool:
     """Whether any word of a GPU framework stands in it; texts without one cost nothing more."""
     return _WORD.search(text) is not None
+
+
+def is_program(text: str) -> bool:
+    """Whether a text is the source of a program and nothing else: no output of it, and no error in a comment. Its words are code then, and
+    say nothing of what happened: `device = torch.device("cpu")`, a setting's help, a docstring that speaks of shutdown."""
+    if not concerns(text) or len(text) > MAX_TEXT or _TOLD.search(text) is not None:
+        return False
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    bare = [s.value for s in tree.body[1:] if isinstance(s, ast.Expr) and not any(isinstance(n, ast.Call | ast.Await) for n in ast.walk(s))]
+    printed = any(not (isinstance(value, ast.Constant) and "\n" in str(value.value)) for value in bare)  # False, 0.4, x
+    whole = any(isinstance(s, ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef) for s in tree.body)
+    return whole and not printed and any(isinstance(s, ast.FunctionDef | ast.ClassDef | ast.For | ast.While | ast.With | ast.If | ast.Try) for s in tree.body)
 
 
 def parse(name: str, text: str) -> tuple[File, ast.Module]:

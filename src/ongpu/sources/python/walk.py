@@ -1,6 +1,7 @@
 """Follows a program from its first statement, through its functions, classes and the files that it imports."""
 
 import ast
+from collections.abc import Iterator
 
 from ongpu.facts.program import Context, Script
 from ongpu.facts.source_text import File
@@ -31,6 +32,7 @@ class Walk(Statements):
         super().__init__(file, WORK + WORK_RATE * _size(tree))
         self.tree = tree
         self.project = project
+        self.bound = frozenset(name for node in ast.walk(tree) for name in _binds(node) if name in library.CUSTOMARY)
         self.imported: dict[str, Names] = {}  # files of the project that were followed
         self.kinds = {
             ast.Expr: self._expr, ast.Assign: self._assign, ast.AnnAssign: self._annotated, ast.AugAssign: self._augmented, ast.If: self._if,
@@ -107,6 +109,18 @@ class Walk(Statements):
 
     def _module_named(self, name: str, level: int) -> Value | None:
         return None
+
+
+def _binds(node: ast.AST) -> Iterator[str]:
+    """The names that a node gives a meaning."""
+    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+        yield node.id
+    elif isinstance(node, ast.arg):
+        yield node.arg
+    elif isinstance(node, ast.alias):
+        yield node.asname or node.name.partition(".")[0]
+    elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+        yield node.name
 
 
 def _size(tree: ast.Module) -> int:
