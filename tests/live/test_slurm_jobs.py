@@ -5,6 +5,7 @@ import json
 import os
 import re
 import stat
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -59,6 +60,11 @@ def one(slurm: Slurm, job: str) -> Told:
     found = [told for told in slurm.jobs(Want(ids=(job,), most=None)).jobs if told.id == job]
     assert found, job
     return found[0]
+
+
+def processes() -> str:
+    """The command lines of the machine."""
+    return subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True, timeout=20).stdout
 
 
 def ended(slurm: Slurm, *jobs: str, seconds: float = 20.0) -> dict[str, Told]:
@@ -210,7 +216,10 @@ class TestJobs:
     def test_a_failed_run_is_run_again(self, slurm: Slurm, cluster: RealSlurm) -> None:
         (job,) = slurm.submit([sh("echo run $ONGPU_ATTEMPT; [ $ONGPU_ATTEMPT -eq 2 ]", retries=1, retry_on="any")])
         until(lambda: any(run.again for run in record.runs(slurm.folder, job)) and one(slurm, job).state == WAITING, 15)
-        cluster.ask("scontrol", "update", f"JobId={job}", "StartTime=now")  # else Slurm waits two minutes
+        # Slurm waits two minutes before it runs a job again, for what the first run still has to say would be taken for the second's: here
+        # until its slurmstepd is gone.
+        until(lambda: not re.search(rf"slurmstepd: \[{job}\.", processes()), 15)
+        cluster.ask("scontrol", "update", f"JobId={job}", "StartTime=now")
         told = ended(slurm, job)[job]
         assert (told.state, told.attempts, told.code) == (DONE, 2, 0)
         assert b"".join(slurm.output(job, attempt=1)).startswith(b"run 1\n")

@@ -129,7 +129,7 @@ def _by_figures(error: Oom, traceback: Traceback | None) -> tuple[str, Certainty
     likely, possible = Certainty.LIKELY, Certainty.POSSIBLE
     idle, best, wanted = error.idle_reserve, error.holdable, error.wanted
     fits = idle is not None and best is not None and wanted is not None and wanted <= best and idle >= max(wanted, 0.5)
-    if fits and idle and error.total and idle > 0.05 * error.total:
+    if fits and idle and error.total and idle > 0.08 * error.total:
         return "oom-fragmentation", likely
     # even what the card has free would be enough, yet no piece of it; what is idle lies in blocks that were cut
     if idle and wanted and error.total and error.free and wanted <= error.free and idle > 0.2 * error.total:

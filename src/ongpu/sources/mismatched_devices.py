@@ -32,7 +32,7 @@ _CONV = lazy(
 )
 _BACKEND = lazy(
     rf"Expected object of (?:backend|device type) {_dev('other')} but got (?:backend|device type)"
-    rf" {_dev('odd')} for (?:argument|sequence element) #(?P<n>\d+)(?: '(?P<arg>\w+)')?(?: in call to"
+    rf" {_dev('odd')} for (?:argument|sequence element) #?(?P<n>\d+)(?: '(?P<arg>\w+)')?(?: in call to"
     rf" (?P<method>\w+))?",
     re.IGNORECASE,
 )

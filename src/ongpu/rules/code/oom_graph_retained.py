@@ -197,7 +197,7 @@ def _in_error(
     course = growth(log)
     grows = symptoms.cite("memory-grows-told", most=3) if symptoms else ()
     told = (*grows, *(symptoms.cite("grows-words") if symptoms else ()))
-    code = symptoms.cite("retain-graph", "loss-kept-code", "diff-adds-item", "diff-detaches-sum", most=3) if symptoms else ()
+    code = symptoms.cite("retain-graph", "loss-kept-code", "diff-adds-item", "diff-detaches-sum", "item-cures-told", most=3) if symptoms else ()
     if oom:
         slug, certainty, _ = suspect(oom, traceback, log, processes, gpus)
         if slug not in ("oom-graph-retained", "oom-batch-too-large", "oom-fragmentation", "oom-eval-with-grad") or not (course or told or code):

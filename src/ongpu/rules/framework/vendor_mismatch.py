@@ -39,7 +39,8 @@ def check(
     intel = symptoms.value("card", "intel-card") if symptoms else None
     rocm = bool(torch and (torch.hip or (torch.version and "+rocm" in torch.version)))
     missed = (*blind(symptoms, torch), *(symptoms.cite(*_NO_CUDA, most=2) if symptoms else ()))
-    if rocm or (symptoms and symptoms.has("rocm-build")):
+    before = bool(torch and torch.cuda and amd and not nvidia)  # the build for CUDA is the present one: ROCm is what was there once
+    if rocm or (symptoms and symptoms.has("rocm-build") and not before):
         own = nvidia or bool(symptoms and symptoms.has("nvidia-card-named") and not amd)
         lib = symptoms.value("what", "rocm-build") if symptoms else None
         if own and not (amd and not nvidia):

@@ -97,7 +97,8 @@ def check(
     variables: Variables | None,
     traceback: Traceback | None,
 ) -> Iterator[Finding]:
-    aside = bool(traceback and traceback.in_torch and symptoms and symptoms.has("tf-library-not-loaded"))
+    ended = bool(traceback and traceback.in_torch) or bool(symptoms and symptoms.has("other-protobuf"))  # by what has nothing to do with it
+    aside = bool(ended and symptoms and symptoms.has("tf-library-not-loaded"))
     wanted = aside or bool(symptoms and symptoms.has("cpu-wanted", "other-data-folder") and symptoms.has("tf-library-not-loaded", "tf-no-cuda-drivers", "tf-cannot-dlopen"))
     for finding in _judge(symptoms, loader, flow, onnx, torch, toolkit, packages, installs, machine, gpus, variables):
         yield replace(finding, severity=Severity.NOTE) if wanted else finding
