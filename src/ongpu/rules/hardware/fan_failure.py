@@ -23,15 +23,6 @@ def check(symptoms: Symptoms | None, gpus: Gpus | None) -> Iterator[Finding]:
                 subject=gpu.label, certainty=Certainty.LIKELY, values=values, variant="reading" if broken else "",
                 fixes=(Fix("look-at-clocks"),), refs=refs,
             )  # fmt: skip
-        elif gpu.fan == 0 and gpu.temperature is not None:
-            yield Finding(
-                subject=gpu.label,
-                certainty=Certainty.CERTAIN,
-                severity=Severity.NOTE,
-                variant="idle",
-                values=values,
-                refs=refs,
-            )
     if not found and symptoms and symptoms.has("fan-said") and not any(g.fan for g in (gpus.gpus if gpus else ())):
         rest = bool(gpus and any(g.fan == 0 for g in gpus.gpus))
         if not rest:
@@ -73,18 +64,6 @@ RULE = Rule(
                 title="{gpu}：nvidia-smi 读不到风扇（ERR!），其余读数正常",
                 why="只有风扇一栏为 ERR!，说明风扇控制器或测速信号无应答：风扇损坏或未接。若所有栏都是 ERR!，则是显卡掉线。",
                 fix="断电重启；看风扇是否转动；更换风扇。负载下观察温度（nvidia-smi dmon -s pct）。",
-            ),
-        ),
-        "idle": (
-            Text(
-                title="{gpu}: the fan is off at {temperature} C: normal for an idle card",
-                why="Cards with a zero-fan mode start their fans only above a threshold, usually 50 to 65 C.",
-                fix="Nothing; under load the fan must start.",
-            ),
-            Text(
-                title="{gpu}：{temperature} C 时风扇停转：空闲（idle）时属正常",
-                why="带零转速模式的卡只在超过阈值（通常 50 至 65 C）后才启动风扇。",
-                fix="无需处理；有负载时风扇应转动。",
             ),
         ),
         "told": (

@@ -15,6 +15,7 @@ from ongpu.facts.system import Processes
 from ongpu.facts.visible import seen
 from ongpu.knowledge._tables import table
 from ongpu.model import Certainty, Finding, Layer, Ref, Rule, Severity, Text
+from ongpu.rules.hardware.fan_failure import MUST_TURN
 
 MOST = 8  # notes of one report: more only bury what matters
 LIVE = "nvml:ask"  # a machine that is asked has no need to hear that it is idle
@@ -41,6 +42,8 @@ def _gpu_facts(gpus: Gpus | None) -> Iterator[tuple[str, Found]]:
     for gpu in gpus.gpus if gpus else ():
         if gpu.ref and gpu.ref.source == LIVE:
             continue
+        if gpu.fan == 0 and gpu.temperature is not None and gpu.temperature < MUST_TURN and gpu.error is None:
+            yield "fan-off", ({"gpu": gpu.label, "temperature": gpu.temperature}, _refs(gpu))
         if _idle(gpu):
             told: dict[str, object] = {
                 "index": gpu.index if gpu.index is not None else "?",
