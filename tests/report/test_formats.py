@@ -5,8 +5,10 @@ import json
 import pytest
 from asking import explain
 
+from ongpu.model import Ref
 from ongpu.report import as_html, as_json, as_markdown, as_text
 from ongpu.report.layout import width_of
+from ongpu.report.words import shown
 
 EVIL = 'Failed to initialize NVML: Driver/library version mismatch <script>alert(1)</script> | `x` [a](b) "quoted"'
 
@@ -44,3 +46,17 @@ def test_harmless_lines_are_told_only_where_nothing_is_wrong() -> None:
         assert "1 harmless line is explained with --all" in text
     assert "healthy" in as_text.render(beside, everything=True, links=False)
     assert "另有 1 处无害的信息" in as_text.render(beside, "zh", links=False)
+
+
+@pytest.mark.parametrize(
+    ("source", "quote", "english", "chinese"),
+    [
+        ("dpkg -l", "dpkg -l", "(none of the driver's in it)", "（其中没有驱动的内容）"),
+        ("/proc/modules", "cat /proc/modules", "(none of the driver's in it)", "（其中没有驱动的内容）"),
+        ("/usr/lib/libcuda.so.535.1", "/usr/lib/libcuda.so.535.1", "(it is there)", "（存在）"),
+        ("dmesg", "NVRM:  a\tline ", "NVRM: a line", "NVRM: a line"),
+    ],
+)
+def test_evidence_without_words_of_its_own_says_what_it_is(source: str, quote: str, english: str, chinese: str) -> None:
+    ref = Ref(source, 1, quote)
+    assert (shown(ref, "en"), shown(ref, "zh")) == (english, chinese)

@@ -4,6 +4,9 @@
 from ongpu.lazy import dataclass, field_names
 from ongpu.model import Fact, Ref
 
+# C: zero-fan curves of the card makers start the fan between 50 and 65; one at 0 % so far above has failed or is held.
+MUST_TURN = 75
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:

@@ -97,7 +97,7 @@ def _quoted(refs: Sequence[Ref], lang: str, everything: bool, width: int, colour
     room = max(20, width - width_of(label) - pad - 8)
     for i, (ref, place) in enumerate(zip(refs, places, strict=True)):
         head = label if i == 0 else " " * width_of(label)
-        quote = words.observed(" ".join(ref.quote.split()), lang)
+        quote = words.shown(ref, lang)
         rows = wrap(quote, room, hard=True) if everything else [cut(quote, room)]
         where = place + " " * (pad - width_of(place))
         yield f"    {paint(head, 'dim', colour)}  {paint(where, 'dim', colour)}  {rows[0] if rows else ''}".rstrip()

@@ -159,6 +159,16 @@ def risk(value: Risk, lang: str) -> str:
     return _RISKS[value][lang == "zh"]
 
 
+def shown(ref: Ref, lang: str) -> str:
+    """The line that a reference shows, in one piece. Where it has no words but the name: that a file is there, or that a list or file
+    that was read holds nothing of the driver."""
+    if ref.quote == ref.source and ref.source.startswith("/"):
+        return "(it is there)" if lang == "en" else "（存在）"
+    if ref.quote in (ref.source, f"cat {ref.source}"):
+        return "(none of the driver's in it)" if lang == "en" else "（其中没有驱动的内容）"
+    return observed(" ".join(ref.quote.split()), lang)
+
+
 def quoted(ref: Ref, lang: str, between: str = "  ") -> str:
     """A line of evidence behind the place where it stands."""
-    return f"{source(ref.source, lang)}:{ref.line}{between}{observed(ref.quote, lang)}"
+    return f"{source(ref.source, lang)}:{ref.line}{between}{shown(ref, lang)}"

@@ -2,13 +2,9 @@
 
 from collections.abc import Iterator
 
-from ongpu.facts.hardware import Gpus
+from ongpu.facts.hardware import MUST_TURN, Gpus
 from ongpu.facts.symptoms import Symptoms
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
-
-# Zero-fan curves of the card makers start the fan between 50 and 65 C; a fan at 0 % so far above has failed or is held.
-MUST_TURN = 75
-
 
 def check(symptoms: Symptoms | None, gpus: Gpus | None) -> Iterator[Finding]:
     found = False

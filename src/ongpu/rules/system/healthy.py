@@ -7,7 +7,7 @@ from ongpu.facts.container import Container
 from ongpu.facts.driver import Driver, Kernel
 from ongpu.facts.environment import Machine
 from ongpu.facts.framework import Jax, Packages, TensorFlow, Torch
-from ongpu.facts.hardware import Gpu, Gpus, Pci, Xids
+from ongpu.facts.hardware import MUST_TURN, Gpu, Gpus, Pci, Xids
 from ongpu.facts.intent import goes_on
 from ongpu.facts.libraries import Toolkit
 from ongpu.facts.symptoms import Symptoms
@@ -15,7 +15,6 @@ from ongpu.facts.system import Processes
 from ongpu.facts.visible import seen
 from ongpu.knowledge._tables import table
 from ongpu.model import Certainty, Finding, Layer, Ref, Rule, Severity, Text
-from ongpu.rules.hardware.fan_failure import MUST_TURN
 
 MOST = 8  # notes of one report: more only bury what matters
 LIVE = "nvml:ask"  # a machine that is asked has no need to hear that it is idle
