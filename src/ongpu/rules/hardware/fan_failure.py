@@ -6,6 +6,7 @@ from ongpu.facts.hardware import MUST_TURN, Gpus
 from ongpu.facts.symptoms import Symptoms
 from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
 
+
 def check(symptoms: Symptoms | None, gpus: Gpus | None) -> Iterator[Finding]:
     found = False
     for gpu in gpus.gpus if gpus else ():
