@@ -159,3 +159,9 @@ def test_the_table_names_rules_and_symptoms_and_says_all_in_both_languages() -> 
         assert question.settle or slugs[key].settle, key
         assert key.partition(":")[0] in slugs
         assert signs.chinese(question.en) == question.zh
+
+
+@pytest.mark.parametrize("line", ["Max error: 0.000000", "epoch 1 - train error: 0.31 - val error: 0.29", "error: -1.5e-3"])
+def test_a_figure_called_error_is_no_complaint(line: str) -> None:
+    shown = "$ nvidia-smi -L\nGPU 0: NVIDIA A100 (UUID: GPU-00000000-0000-0000-0000-000000000001)"
+    assert explain(f"{shown}\n{line}\n").verdict is Verdict.CLEAR

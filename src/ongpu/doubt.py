@@ -23,7 +23,7 @@ SHOWN = 120  # characters of a line in a question
 _FAILS = lazy(
     r"^[ \t>|]{0,12}(?:[\w.]{1,80}\.)?[A-Z]\w{0,60}(?:Error|Exception|Exit)(?::[ \t]|[ \t]*$)|Traceback \(most recent call last\)"
     r"|\b(?:CUDA|NVML|CUBLAS|CUDNN|CUSOLVER|NCCL)_(?:ERROR|STATUS)_(?!SUCCESS)[A-Z_]{3,40}|\bcudaError(?!Success\b|s?\b)[A-Z]\w{2,40}"
-    r"|(?:^|[\s\[])(?:ERROR|FATAL|fatal error|error)(?::|\]|[ \t]+-)|\bfailed!|(?:RmInitAdapter|rm_init_adapter) failed"
+    r"|(?:^|[\s\[])(?:ERROR|FATAL|fatal error|error)(?::(?![ \t]*[-+]?[\d.])|\]|[ \t]+-)|\bfailed!|(?:RmInitAdapter|rm_init_adapter) failed"
     r"|\bSegmentation fault|core dumped|cannot open shared object",
     re.MULTILINE,
 )

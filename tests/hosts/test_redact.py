@@ -87,3 +87,15 @@ def test_any_text_is_taken_and_masking_twice_changes_nothing_more(text: str) -> 
 )
 def test_which_variables_are_secrets(name: str, value: str, secret: bool) -> None:
     assert is_secret(name, value) is secret
+
+
+def test_a_machine_named_after_a_card_takes_no_card_away() -> None:
+    for host in ("titan", "tesla", "hopper", "turing"):
+        text = f"| 0  NVIDIA TITAN RTX  | Tesla V100 (Volta), Hopper, Turing; node {host}2"
+        assert for_this_machine("ada", host).text(text).startswith("| 0  NVIDIA TITAN RTX  | Tesla V100 (Volta), Hopper, Turing")
+
+
+def test_an_address_behind_a_name_goes_and_long_values_go_whole() -> None:
+    redactor = for_this_machine("ann", "box")
+    assert "10.1.2.7" not in redactor.text("gpu07 10.1.2.7")
+    assert "A" * 20 not in redactor.text("GCP_CREDENTIALS=" + "A" * 2000)

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 
 from ongpu.fronts.answer import EXIT, add_options, add_python, add_slug, columns, complain, language, say, show
 from ongpu.fronts.examined import examine, no_python
@@ -73,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
     print(say("The plan, the root cause first:", "修复计划（根本原因在前）："))
     for step in steps:
         _show(step, lang)
-    safe = [(step, command) for step in steps for command in step.commands if command.risk is Risk.SAFE and _runnable(command)]
+    safe = [(step, command) for step in steps for command in _safe(step)]
     if not safe:
         print(say("\nNothing of this is run for you: run what applies yourself, and then `ongpu` again.", "\n以上都不会代为执行：请自行执行适用的命令，然后再运行 `ongpu`。"))
         return 1
@@ -89,6 +90,15 @@ def _nothing(report: Report, slug: str | None) -> int:
         return complain(f"{slug} is not found here; found: {found}", f"这里没有发现 {slug}；发现的是：{found}")
     print(say("Nothing to repair was found.", "没有发现需要修复的问题。"))
     return EXIT[report.verdict] if not slug else 0
+
+
+def _safe(step: Step) -> Iterator[Command]:
+    """The commands of a step that are run: not what follows one that is left to the reader, on which it builds."""
+    for command in step.commands:
+        if command.risk is not Risk.SAFE:
+            return
+        if _runnable(command):
+            yield command
 
 
 def _runnable(command: Command) -> bool:

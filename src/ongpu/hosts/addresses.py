@@ -93,4 +93,4 @@ def is_address4(match: "re.Match[str]") -> bool:
     words = words[-2:]
     if any(_LIBRARY.search(word) for word in words) or (words and _VERSION_WORD.search(words[-1])) or _FROM_VERSIONS.search(line):
         return False
-    return not (int(parts[0]) < 14 and _LISTED.search(line) and re.match(r"\)?(?:[ \t]|$|\n|,)", after))
+    return not (int(parts[0]) < 14 and parts[0] != "10" and _LISTED.search(line) and re.match(r"\)?(?:[ \t]|$|\n|,)", after))

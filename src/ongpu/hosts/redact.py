@@ -75,6 +75,8 @@ _COMMON = _PUBLIC_NAMES | _SYSTEM_GROUPS | set(
     nano node node0 node1 nodes none notebook null nvidia ollama open optim output pip print process processes proxy python pytorch range
     rank ray research router running scheduler self server server1 service shape size slurm spark start step student students sum sun system
     systemd tensorflow test tester that this thread torch torchrun total train trainer training transformers triton true tuple type unknown
+    ada ampere blackwell command critical debug geforce grace hopper info kepler kind lovelace maxwell message name null orin pascal quadro
+    status tegra tesla text titan turing value volta warning warn xavier
     used vagrant version video vllm windows with work worker workers workstation world zip
     """.split()  # noqa: SIM905
 )  # fmt: skip
@@ -114,6 +116,8 @@ class Redactor:
         if kind == "user" and name.lower() in _PUBLIC_NAMES:
             return name
         mask = self._told.get(name.lower()) or self._mask(kind, name)
+        if _USUAL_FOLDER.match(name):  # masked where it stands, and no word elsewhere
+            return mask
         if name.lower() not in _COMMON and len(name) > 3 and mask != name and not re.fullmatch(r"[\d.:_-]+|(?:user|host|ip)\d+\S*", name):
             self._told.setdefault(name.lower(), mask)
         return mask
@@ -298,7 +302,7 @@ class Redactor:
 
     def _value(self, name: str, data: Any) -> Any:
         if isinstance(data, dict):
-            return {self.text(str(key)): self._value(str(key), value) for key, value in data.items()}
+            return {str(key) if re.fullmatch("[a-z_]{1,40}", str(key)) else self.text(str(key)): self._value(str(key), value) for key, value in data.items()}
         if isinstance(data, list):
             if len(data) == 2 and all(isinstance(x, str) for x in data) and re.fullmatch(r"[A-Z_][A-Z0-9_]{1,80}", data[0]):
                 return [data[0], self._assigned(*data)]

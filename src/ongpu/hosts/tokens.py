@@ -22,12 +22,12 @@ _CAMEL = lazy(r"(?<=[a-z0-9])(?=[A-Z])")
 _ASSIGNED = lazy(  # a name and what stands between it and its value
     r'(?<![A-Za-z_])(?P<name>[A-Za-z_][A-Za-z0-9_-]{0,80})(?:\\?["\']?[ \t]{0,4}(?:[=:]|=>|:=)[ \t]{0,4}|\\?["\'],[ \t]{0,4}(?=\\?["\'])|["\']?\][ \t]?=[ \t]?)'
 )
-_VALUE = lazy(r'\\?"[^"\n\\]{1,400}|\'[^\'\n]{1,400}|(?:[^\s"\',}\\&]|,(?![A-Za-z_]\w{0,60}=)(?=[\w/+])){1,400}')
+_VALUE = lazy(r'\\?"[^"\n\\]{1,20000}|\'[^\'\n]{1,20000}|(?:[^\s"\',}\\&]|,(?![A-Za-z_]\w{0,60}=)(?=[\w/+])){1,20000}')
 _PAIR = lazy(  # Kubernetes: "- name: HF_TOKEN" and "value: ..." on two lines, or in one object
-    r"(?P<head>\bname[\"']?[ \t]?:[ \t]{0,4}[\"']?(?P<name>[A-Za-z_][\w-]{0,80})[\"']?,?\s{1,40}[\"']?value[\"']?[ \t]?:[ \t]{0,4})(?P<value>\"[^\"\n]{1,400}|'[^'\n]{1,400}|[^\s\"',}]{1,400})"
+    r"(?P<head>\bname[\"']?[ \t]?:[ \t]{0,4}[\"']?(?P<name>[A-Za-z_][\w-]{0,80})[\"']?,?\s{1,40}[\"']?value[\"']?[ \t]?:[ \t]{0,4})(?P<value>\"[^\"\n]{1,20000}|'[^'\n]{1,20000}|[^\s\"',}]{1,20000})"
 )
 _FLAG = lazy(  # --token VALUE, --password VALUE; "-u name:password" of curl
-    r"(?P<head>(?<![\w-])--?(?P<name>[A-Za-z][A-Za-z0-9_-]{1,60})(?:[\"']?,?[ \t\0]{1,4}[\"']?))(?P<value>[^\s\"'\0,\-][^\s\"'\0,]{1,400})"
+    r"(?P<head>(?<![\w-])--?(?P<name>[A-Za-z][A-Za-z0-9_-]{1,60})(?:[\"']?,?[ \t\0]{1,4}[\"']?))(?P<value>[^\s\"'\0,\-][^\s\"'\0,]{1,20000})"
 )
 _CURL = lazy(r"(?<![\w-])(?P<head>(?:-u|--user|--proxy-user)[ =][\"']?)(?P<value>[^\s:\"']{1,80}:[^\s\"']{1,200})")
 _HEADER = lazy(  # to the end of the quotes or of the line, whatever the scheme

@@ -83,10 +83,10 @@ def nearest(framework: str, here: Here, version: str) -> Candidate | None:
     """Of the builds that run here the one whose release is nearest to a version: a repair changes no more than it must."""
     name = ALIASES.get(framework.lower(), framework.lower())
     fitting = [one for one in _CANDIDATES.get(name, _of_package(name))(here, None) if not one.problem]
-    mine = (*numbers(version), 0)[:2]
+    mine = (*numbers(version), 0, 0)[:2]
 
     def far(one: Candidate) -> tuple[int, ...]:
-        theirs = (*numbers(one.version), 0)[:2]
+        theirs = (*numbers(one.version), 0, 0)[:2]
         return abs(theirs[0] - mine[0]), abs(theirs[1] - mine[1]), theirs < mine
 
     return min(fitting, key=far, default=None)  # the newest first, so that of one minor its newest is taken
