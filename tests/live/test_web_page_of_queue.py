@@ -1,4 +1,4 @@
-"""The dashboard's API over the real local queue: a daemon, a shim, a process."""
+"""The dashboard's API over the real local queue: a daemon, a keeper, a process."""
 
 import os
 import signal

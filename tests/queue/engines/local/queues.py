@@ -1,4 +1,4 @@
-"""A queue of its own for a test: real daemons, real shims, GPUs that a file tells of (looker.py). Nothing of it is left afterwards."""
+"""A queue of its own for a test: real daemons, real keepers, GPUs that a file tells of (looker.py). Nothing of it is left afterwards."""
 
 import contextlib
 import json
@@ -88,7 +88,7 @@ class Queue:
         def begun() -> bool:
             told = self.job(job)
             assert told.state in LIVE, f"{told}\n{self.log()}"
-            return told.state == "running" and bool(recovery.children(self.shim(told)))
+            return told.state == "running" and bool(recovery.children(self.keeper(told)))
 
         until(begun, lambda: f"{self.job(job)}\n{self.log()}", limit)
         return self.job(job)
@@ -97,10 +97,14 @@ class Queue:
         """Of its last run."""
         return self.place / "jobs" / job.id / str(job.attempts)
 
-    def shim(self, job: Told) -> int:
-        """Its pid; 0: none yet."""
+    def keeper(self, job: Told) -> int:
+        """The pid of what keeps its last run; 0: nothing yet."""
         known = recovery.begun(self.folder(job))
         return known.pid if known else 0
+
+    def keepers(self) -> list[int]:
+        """All that live."""
+        return [pid for pid, place in recovery.keepers().items() if place == str(self.place)]
 
     def output(self, job: str) -> str:
         """What it wrote."""
@@ -134,7 +138,7 @@ class Queue:
             with contextlib.suppress(OSError):
                 if pid:
                     os.kill(pid, signal.SIGKILL)
-            left = recovery.processes(self.place / "jobs")
+            left = [*recovery.processes(self.place / "jobs"), *self.keepers()]
             for one in left:
                 with contextlib.suppress(OSError):
                     os.kill(one, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The promise of the queue under kill -9 of its daemon, shims, looker and commands that submit, at random moments.
+"""The promise of the queue under kill -9 of its daemon, keepers, looker and commands that submit, at random moments.
 
 No job is lost, none is run twice (but those that gave way, once for each time), no GPU has two jobs, and every exit code is the true one.
 `ONGPU_CRASHES=300 pytest -m slow` makes 300 kills; ONGPU_CRASH_SEED repeats what was drawn.
@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from queues import Queue, until
@@ -37,6 +38,14 @@ SAVES = (  # gives way where it is asked to
 MOST_LIVE = 24
 
 
+def stopped(pid: int) -> bool:
+    """Whether it is stopped, or gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "tTZX"
+    except OSError:
+        return True
+
+
 class Storm:
     """Random work and random kills on one queue."""
 
@@ -45,7 +54,7 @@ class Storm:
         self.batches = 0
         self.promised = queue.work / "promised"  # ids that a submit returned before it was killed
         self.promised.touch()
-        self.shims: set[str] = set()  # jobs of which the shim was killed
+        self.orphaned: set[str] = set()  # jobs of which the keeper was killed
         self.counts: dict[str, int] = {}
 
     def specs(self) -> list[Spec]:
@@ -88,7 +97,7 @@ class Storm:
 
     def kill(self) -> None:
         """One kill -9 of something."""
-        what = self.chance.choice(("daemon", "daemon", "shim", "submit", "child"))
+        what = self.chance.choice(("daemon", "daemon", "keeper", "submit", "child"))
         if what == "submit":
             self.submit(kill=True)
         elif what == "daemon":
@@ -99,24 +108,32 @@ class Storm:
             alive.rouse(self.queue.place)
         elif what == "child":  # the looker, or who looks into what a job died of
             children = recovery.children(alive.pid(self.queue.place) or os.getpid())
-            shims = set(recovery.processes(self.queue.place / "jobs"))
-            others = [pid for pid in children if pid not in shims]
+            keepers = self.queue.keepers()
+            others = [pid for pid in children if pid not in keepers]
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.chance.choice(others), signal.SIGKILL) if others and alive.pid(self.queue.place) else None
         else:
-            self.kill_shim()
+            self.kill_keeper()
         self.counts[what] = self.counts.get(what, 0) + 1
 
-    def kill_shim(self) -> None:
-        """One that runs; its command goes on."""
+    def kill_keeper(self) -> None:
+        """One that keeps a run; its command goes on."""
         running = [job for job in self.listing() if job.state in ("starting", "running")]
-        if running:
-            job = self.chance.choice(running)
-            pid = self.queue.shim(job)
-            self.shims.add(job.id)
-            if pid and recovery.belongs(pid, self.queue.folder(job)):
-                with contextlib.suppress(ProcessLookupError):
+        if not running:
+            return
+        job = self.chance.choice(running)
+        pid = self.queue.keeper(job)
+        if not pid:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP)  # it takes no other run from here on
+            until(lambda: stopped(pid))
+            try:
+                if recovery.goes_on(self.queue.folder(job)):
+                    self.orphaned.add(job.id)
                     os.kill(pid, signal.SIGKILL)
+            finally:
+                os.kill(pid, signal.SIGCONT)
 
     def listing(self) -> tuple[Told, ...]:
         return self.queue.engine.jobs(Want(most=None)).jobs
@@ -172,7 +189,7 @@ class Storm:
         assert len(ran) == len(set(ran)), f"no job is run twice: {sorted(ran)}"
         for job in jobs.values():
             code = int(job.spec.name.split("-")[3])
-            if job.id in self.shims and job.state == "lost":
+            if job.id in self.orphaned and job.state == "lost":
                 assert (job.code, job.ending) == (None, "vanished")
             else:
                 assert (job.state, job.code) == ("done" if code == 0 else "failed", code), f"{job}\n{self.queue.log()}"
@@ -181,6 +198,7 @@ class Storm:
             bool(job.spec.checkpoint) for job in jobs.values()
         )
         assert not recovery.processes(self.queue.place / "jobs"), "nothing is left behind"
+        until(lambda: not self.queue.keepers())
         with Book(self.queue.place) as book:
             assert book.runs() == []
             assert all(card.jobs == () for card in book.cards())

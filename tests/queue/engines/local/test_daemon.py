@@ -15,7 +15,7 @@ from queues import Queue, until
 import ongpu
 from ongpu.hosts import leases
 from ongpu.queue.engines import EngineError
-from ongpu.queue.engines.local import alive, orders, recovery, starter
+from ongpu.queue.engines.local import alive, keepers, orders, recovery
 from ongpu.queue.job import Want
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the local engine is Linux's")
@@ -45,9 +45,9 @@ def test_one_gpu_is_for_one_job(one: Queue) -> None:
 
 def test_killed_daemon_leaves_jobs_running_and_the_next_adopts_them(queue: Queue) -> None:
     (job,) = queue.submit(queue.shell("while [ ! -e go ]; do sleep 0.02; done; exit 5"))
-    shim = queue.shim(queue.runs(job))
+    keeper = queue.keeper(queue.runs(job))
     queue.kill()
-    assert recovery.there(shim)
+    assert recovery.there(keeper)
     assert (queue.engine.jobs(Want()).warning or ("",))[0].startswith("nothing starts")
     queue.start()
     queue.daemon()
@@ -70,10 +70,10 @@ def test_the_code_of_a_job_that_ended_while_no_daemon_lived(queue: Queue) -> Non
     assert queue.done(other)[0].state == "cancelled"
 
 
-def test_a_job_whose_shim_was_killed_is_lost_and_never_run_twice(queue: Queue) -> None:
+def test_a_job_whose_keeper_was_killed_is_lost_and_never_run_twice(queue: Queue) -> None:
     (job,) = queue.submit(queue.shell("echo x >>ran; while [ ! -e go ]; do sleep 0.02; done"))
     told = queue.runs(job)
-    os.kill(queue.shim(told), signal.SIGKILL)
+    os.kill(queue.keeper(told), signal.SIGKILL)
     time.sleep(0.3)
     assert queue.job(job).state == "running", "its command goes on, and keeps its GPU"
     (queue.work / "go").touch()
@@ -82,10 +82,13 @@ def test_a_job_whose_shim_was_killed_is_lost_and_never_run_twice(queue: Queue) -
     assert (queue.work / "ran").read_text() == "x\n"
 
 
-def test_a_shim_and_its_command_that_were_killed_together(queue: Queue) -> None:
+def test_a_keeper_and_its_command_that_were_killed_together(queue: Queue) -> None:
     (job, again) = queue.submit(queue.shell("sleep 100"), queue.shell("[ -e ran ] || { touch ran; sleep 100; }", retries=1, retry_on="any"))
     for each in (job, again):
-        os.killpg(queue.shim(queue.runs(each)), signal.SIGKILL)
+        pid = queue.keeper(queue.runs(each))
+        (command,) = recovery.children(pid)
+        os.kill(pid, signal.SIGKILL)
+        os.killpg(command, signal.SIGKILL)
     lost, retried = queue.done(job, again)
     assert (lost.state, lost.ending) == ("lost", "vanished")
     assert (retried.state, retried.attempts) == ("done", 2)
@@ -104,7 +107,7 @@ def test_cancel_ends_all_that_a_job_started(queue: Queue) -> None:
     jobs = queue.submit(queue.shell("setsid sleep 321 & trap '' TERM; sleep 322 & wait; sleep 100", grace=0.2, priority=10))
     queue.engine.cancel(waiting)
     told = queue.runs(jobs[0])
-    until(lambda: len(recovery.processes(queue.folder(told))) >= 4)
+    until(lambda: len(recovery.processes(queue.folder(told))) >= 3)
     queue.engine.cancel(jobs)
     (told,) = queue.done(*jobs)
     assert (told.state, told.ending, told.code) == ("cancelled", "stopped", 137)
@@ -352,12 +355,12 @@ def test_messages_are_sent(make: Make, tmp_path: Path) -> None:
 
 def test_a_folder_that_was_removed_is_left_alone(queue: Queue) -> None:
     (job,) = queue.submit(queue.shell("sleep 100"))
-    shim = queue.shim(queue.runs(job))
+    keeper = queue.keeper(queue.runs(job))
     pid = queue.daemon()
     os.rename(queue.place, queue.place.with_name("elsewhere"))
     try:
         until(lambda: not recovery.there(pid))
-        assert recovery.there(shim), "what runs goes on"
+        assert recovery.there(keeper), "what runs goes on"
     finally:
         os.rename(queue.place.with_name("elsewhere"), queue.place)
     queue.engine.cancel([job])
@@ -390,10 +393,10 @@ def test_another_version_takes_over_while_jobs_run(queue: Queue, tmp_path: Path,
     (job,) = queue.submit(queue.shell("while [ ! -e go ]; do sleep 0.02; done; exit 6"))
     queue.runs(job)
     package = tmp_path / "site" / "ongpu"
-    (package / "queue/engines/local/shim.sh").write_text("exit 99\n")  # of a version that is half installed
+    (package / "queue/engines/local/keeper.py").write_text("raise SystemExit(99)\n")  # of a version that is half installed
     (second,) = queue.submit(queue.shell("true"))
-    assert queue.done(second)[0].state == "done", "the shim that the daemon knows"
-    shutil.copy(Path(starter.SHIM), package / "queue/engines/local/shim.sh")
+    assert queue.done(second)[0].state == "done", "the keeper that the daemon knows"
+    shutil.copy(Path(keepers.PROGRAM), package / "queue/engines/local/keeper.py")
     os.utime(package / "__init__.py")
     until(lambda: "another version" in queue.log(), queue.log, 90)
     queue.daemon()

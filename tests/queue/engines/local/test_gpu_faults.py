@@ -1,4 +1,4 @@
-"""From a driver's fault to a job that ends well elsewhere: the real daemon, looker, autopsy and shims, on the fake NVML."""
+"""From a driver's fault to a job that ends well elsewhere: the real daemon, looker, autopsy and keepers, on the fake NVML."""
 
 import os
 import sys

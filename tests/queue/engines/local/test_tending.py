@@ -69,7 +69,7 @@ def test_a_queue_file_that_was_removed(queue: Queue) -> None:
         assert int(one.id) > int(goes_on), "and has no number that one of those had"
         assert one.started is not None
         assert one.started >= one.submitted - 1
-    assert recovery.there(queue.shim(told)), "what ran goes on, and keeps its GPU"
+    assert recovery.there(queue.keeper(told)), "what ran goes on, and keeps its GPU"
     assert told.gpus != told_new[1].gpus
     (queue.work / "go").touch()
     until(lambda: (queue.work / "over").exists())

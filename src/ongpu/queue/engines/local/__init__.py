@@ -1,1 +1,1 @@
-"""The queue of one machine and one user, with nothing to install: an SQLite file, a stateless daemon, a shim for each job."""
+"""The queue of one machine and one user, with nothing to install: an SQLite file, a stateless daemon, a keeper for each run."""

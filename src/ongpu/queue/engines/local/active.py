@@ -8,7 +8,7 @@ import signal
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import NoneType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ongpu.lazy import dataclass, field
 from ongpu.queue.engines.local import recovery
@@ -19,6 +19,9 @@ from ongpu.queue.engines.local.starter import output_of
 from ongpu.queue.engines.local.stopping import ASK, KILL, SAVE, Stop, number
 from ongpu.queue.run import Used
 
+if TYPE_CHECKING:
+    from ongpu.queue.engines.local.keepers import Keeper
+
 NO_CHECKPOINT = "no-checkpoint"  # a file in the job's folder: it did not save its state when it was asked to; it is asked no more
 MOST_SAVED = 100_000  # files that a glob of checkpoints is let to name
 USED, MOST_USED = "used", 1 << 16  # a file in the run's folder, and its bytes: what its GPUs did so far
@@ -28,7 +31,8 @@ CLOCK = 2.0  # seconds by which a file's time may be earlier than the claim that
 
 @dataclass
 class Active:
-    """A run. pid: of its shim, or of its command where that has no shim any more; handle: its pidfd, -1: looked at now and then.
+    """A run. pid: of its keeper, or of its command where that has no keeper any more. keeper: where it is ours to talk to; else handle:
+    the process's pidfd, -1: looked at now and then.
 
     spawned, began: seconds on the clock of the boot; noted: the book knows that it runs. fate: it is over, and looked into.
     """
@@ -36,6 +40,7 @@ class Active:
     run: Run
     spawned: float
     pid: int = 0
+    keeper: "Keeper | None" = None
     handle: int = -1
     began: float | None = None
     orphan: bool = False
@@ -82,12 +87,12 @@ class Active:
         self.handle = -1
 
     def began_now(self) -> bool:
-        """Whether its command has begun, as its shim says."""
+        """Whether its command has begun, as its keeper says."""
         if self.began is None:
             known = recovery.begun(self.run.folder)
             if known and known.pid:
                 now = recovery.uptime()
-                self.began = now - recovery.age(self.run.folder, self.pid if not self.orphan else 0, now)
+                self.began = now - recovery.age(self.run.folder, known.command if not self.orphan else 0, now)
         return self.began is not None
 
     def send(self, step: str) -> None:
@@ -95,22 +100,26 @@ class Active:
         if self.pid <= 0:
             return
         if step == SAVE:
-            for pid in recovery.children(self.pid) if not self.orphan else [self.pid]:
+            for pid in self._commands() if not self.orphan else [self.pid]:
                 with contextlib.suppress(OSError):
                     os.kill(pid, number(self.run.spec.checkpoint))
         elif step == ASK and not self.orphan:
-            for each in (signal.SIGTERM, signal.SIGCONT):
-                with contextlib.suppress(OSError):
-                    if recovery.belongs(self.pid, self.run.folder):  # else its number may be another's by now
-                        os.killpg(self.pid, each)
+            for pid in self._commands():
+                for each in (signal.SIGTERM, signal.SIGCONT):
+                    with contextlib.suppress(OSError):
+                        os.killpg(pid, each)
         elif step in (ASK, KILL):
             self._to_all(signal.SIGTERM if step == ASK else signal.SIGKILL)
 
+    def _commands(self) -> list[int]:
+        """The command, which leads a process group and a session of its own; none where its keeper is on another run by now."""
+        return recovery.children(self.pid) if recovery.keeps(self.pid, self.run.folder) else []
+
     def _to_all(self, what: int) -> None:
-        """To all of its processes but the shim, which is to write down how the command ended."""
-        shim = 0 if self.orphan else self.pid
+        """To all of its processes; its keeper is to write down how the command ended."""
         for _ in range(3):  # what they started meanwhile
-            found = [pid for pid in recovery.processes(self.run.folder, shim) if pid not in (shim, os.getpid())]
+            session = next(iter(self._commands()), 0) if not self.orphan else 0
+            found = [pid for pid in recovery.processes(self.run.folder, session) if pid != os.getpid()]
             for pid in found:
                 with contextlib.suppress(OSError):
                     os.kill(pid, what)
@@ -141,7 +150,7 @@ class Active:
         return max(0.0, now - self.began) if self.began_now() and self.began is not None else 0.0
 
     def times(self, now: float, wall: float) -> tuple[float | None, float]:
-        """When it began and when it ended, seconds since the epoch: as its shim's files say, where the clock agrees with them."""
+        """When it began and when it ended, seconds since the epoch: as its keeper's files say, where the clock agrees with them."""
         lasted = self.lasted(now)
         begin = None if self.began is None else wall - (now - self.began)
         if files := self._files():

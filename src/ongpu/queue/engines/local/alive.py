@@ -154,7 +154,15 @@ def _full(place: Path) -> bool:
 
 def start(place: Path) -> None:
     """A daemon, detached from us. One that finds another ends at once. Raises OSError: no more processes."""
+    from ongpu.queue.engines.local.starter import OF_JOBS
+
     command = [sys.executable, "-P", "-m", "ongpu.queue.engines.local.daemon", str(place)]
     script = 'exec </dev/null >>"$0" 2>&1; cd /; "$@" &'  # the shell ends at once: the daemon is nobody's child
-    shell = os.posix_spawn("/bin/sh", ["sh", "-c", script, str(place / LOG), *command], os.environ, setsid=True)
-    os.waitpid(shell, 0)
+    words = ["sh", "-c", script, str(place / LOG), *command]
+    environ = {name: value for name, value in os.environ.items() if name not in OF_JOBS}  # a job may submit: the daemon is no part of it
+    try:
+        os.waitpid(os.posix_spawn("/bin/sh", words, environ, setsid=True), 0)
+    except NotImplementedError:  # see keeper.py
+        import subprocess
+
+        subprocess.run(["/bin/sh", *words[1:]], env=environ, start_new_session=True, check=False, timeout=60)

@@ -1,4 +1,4 @@
-"""How the daemon starts what was chosen: leases of GPUs, a claim in the book, a shim; and what keeps a GPU that should be free."""
+"""How the daemon starts what was chosen: leases of GPUs, a claim in the book, a keeper; and what keeps a GPU that should be free."""
 
 import contextlib
 import os
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ongpu.hosts import leases, oom_kills
-from ongpu.queue.engines.local import recovery, starter
+from ongpu.queue.engines.local import recovery
 from ongpu.queue.engines.local.active import NO_CHECKPOINT, Active
 from ongpu.queue.engines.local.desk import MOST_CPU_STARTS, Choice
 from ongpu.queue.engines.local.recovery import Fate
@@ -27,7 +27,7 @@ class Beginning(State):
     """The starts of one decision."""
 
     def begin(self, starts: Sequence[Choice], now: float, wall: float) -> None:
-        """A lease is taken before the claim and handed to the shim: no other taker comes between. Who does not start waits on."""
+        """A lease is taken before the claim and handed to the keeper: no other taker comes between. Who does not start waits on."""
         self.sight.read(now, wall)  # what happened since it was chosen
         taken: dict[int, leases.Lease | None] = {}
         wanted: list[tuple[int, Sequence[tuple[str, int]]]] = []
@@ -103,13 +103,20 @@ class Beginning(State):
             self.over(one, Fate(recovery.NEVER))
             return
         try:
-            self.watch(one, starter.start(run, lease.files.values() if lease else (), self.boot, self.shim))
+            keeper = self.keeper()
+        except OSError as error:
+            log(f"job {run.job}: not started: {error}")
+            self.over(one, recovery.fate(run.folder))
+            return
+        try:
+            keeper.keep(run, lease.files.values() if lease else (), self.boot)
         except (OSError, ValueError) as error:  # ValueError: a null byte
             log(f"job {run.job}: not started: {error}")
-            if isinstance(error, OSError) and error.errno not in starter.NEVER:
-                self.over(one, recovery.fate(run.folder))
-            else:
-                self.over(one, Fate(recovery.NOT_STARTED, code=126, word="too-long" if isinstance(error, OSError) else "cannot-run"))
+            self.dismiss(keeper)
+            never = isinstance(error, ValueError)
+            self.over(one, Fate(recovery.NOT_STARTED, code=126, word="cannot-run") if never else recovery.fate(run.folder))
+        else:
+            self.kept(one, keeper)
 
     def _kills(self, now: float) -> Mapping[str, int]:
         if now - self.kills[0] > 1.0:

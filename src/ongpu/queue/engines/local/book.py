@@ -74,7 +74,7 @@ class Book(Asking, Telling):
         return job
 
     def started(self, runs: Sequence[tuple[int, int]], now: float) -> None:
-        """(job, attempt): their shims live."""
+        """(job, attempt): their keepers live."""
         with self._writing() as db:
             seq = next_seq(db)
             for job, attempt in runs:

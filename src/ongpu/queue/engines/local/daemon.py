@@ -1,6 +1,6 @@
 """The queue's daemon: `python -m ongpu.queue.engines.local.daemon FOLDER`. It keeps no state: kill it at any moment, start it again.
 
-One thread, in rounds (rounds.py). A job that has begun goes on without it (shim.sh), and is adopted by the next one (recovery.py).
+One thread, in rounds (rounds.py). A job that has begun goes on without it (keeper.py), and is adopted by the next one (recovery.py).
 """
 
 import contextlib

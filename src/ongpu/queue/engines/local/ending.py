@@ -8,6 +8,7 @@ from ongpu.lazy import replace
 from ongpu.queue import notices
 from ongpu.queue.engines.local import autopsy, cards, ends, idle, recovery, starter, stopping
 from ongpu.queue.engines.local.active import NO_CHECKPOINT, Active
+from ongpu.queue.engines.local.keepers import Keeper
 from ongpu.queue.engines.local.recovery import Fate
 from ongpu.queue.engines.local.rows import Finish
 from ongpu.queue.engines.local.state import log
@@ -46,7 +47,7 @@ class Ending(Tending):
         for one in self.active.values():
             if one.fate is not None:
                 continue
-            if one.handle < 0 and one.pid and not recovery.there(one.pid):
+            if one.handle < 0 and not one.keeper and one.pid and not recovery.there(one.pid):
                 self.gone(one)
                 continue
             if not one.noted and now >= one.spawned + NOTE_AFTER and one.began_now():
@@ -55,7 +56,7 @@ class Ending(Tending):
             if one.stop:
                 self._stop(one, now, wall)
             elif one.began is None and now >= one.spawned + STARTING_LIMIT and recovery.void(one.run.folder):
-                log(f"job {one.run.job}: its shim did not begin; given up")
+                log(f"job {one.run.job}: its keeper did not begin; given up")
                 one.spawned = now
                 one.send(stopping.KILL)
             elif one.began is not None and limit is not None and now >= one.began + limit:
@@ -134,6 +135,19 @@ class Ending(Tending):
             os.waitpid(one.pid, os.WNOHANG)
         self.unwatch(one)
         self.adopt(one, recovery.fate(one.run.folder))
+
+    def heard(self, keeper: Keeper) -> None:
+        """It said that its run is over; or it is dead."""
+        one, fate = self.handles.get(keeper.handle), keeper.told()
+        if fate is None:
+            self.dismiss(keeper)
+            if one:
+                self.gone(one)
+            return
+        self.free.append(keeper)
+        if one:
+            self.unwatch(one)
+            self.over(one, fate)
 
     def adopt(self, one: Active, fate: Fate) -> None:
         """What became of it, now that we look."""

@@ -1,4 +1,4 @@
-"""What became of a run, by the files that its shim left and by the processes that live: the same question after a crash as at any time."""
+"""What became of a run, by the files that its keeper left and the processes that live: the same question after a crash as at any time."""
 
 import contextlib
 import os
@@ -10,16 +10,17 @@ from ongpu.lazy import dataclass, lazy
 from ongpu.queue.engines.local.starter import RUN
 
 BOOT = "/proc/sys/kernel/random/boot_id"
-MOST = 4096  # bytes of a shim's file
+KEEPS = "ONGPU_KEEPS"  # in the environment of every keeper: the queue's folder
+MOST = 4096  # bytes of a keeper's file
 CANNOT = (126, 127)  # the codes of a command that could not be started, as shells have them
 VOID = "void\n"
-_START = lazy(r"(\d{1,9}) ([0-9a-f-]{1,40})\n")
+_START = lazy(r"(\d{1,9}) ([0-9a-f-]{1,40})\n(?:(\d{1,9})\n)?")
 _CODE = lazy(r"(\d{1,3})\n")
 _WORD = lazy(r"([a-z][a-z-]{0,30})\n")
 
 # What may have become of a run:
-RUNS = "runs"  # its shim lives
-ORPHAN = "orphan"  # its command lives, its shim does not: nobody will know its exit code
+RUNS = "runs"  # its keeper lives
+ORPHAN = "orphan"  # its command lives, its keeper does not: nobody will know its exit code
 ENDED = "ended"  # it left its exit code
 NOT_STARTED = "not-started"  # its command could not be started; why is known
 NEVER = "never"  # it never began, and never will
@@ -29,7 +30,7 @@ REBOOTED = "rebooted"  # it began before the machine was started
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What became of a run. pid: of the shim, or of an orphaned process. code: 128 + n for signal n. word: why it could not be started."""
+    """What became of a run. pid: of the keeper, or of an orphan. code: 128 + n for signal n. word: why it could not be started."""
 
     what: str
     pid: int = 0
@@ -39,10 +40,12 @@ class Fate:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """What `start` says: the shim's pid and the boot. pid 0: nothing, it is incomplete, or says that the run was given up (`void`)."""
+    """What `start` says: the keeper's pid and the boot, and the command's pid. pid 0: nothing, it is incomplete, or says that the run was
+    given up (`void`); command 0: not yet."""
 
     pid: int = 0
     boot: str = ""
+    command: int = 0
     void: bool = False
 
 
@@ -66,12 +69,12 @@ def begun(run: Path) -> Begun | None:
     if text == VOID:
         return Begun(void=True)
     found = _START.fullmatch(text)
-    return Begun(int(found[1]), found[2]) if found else Begun()
+    return Begun(int(found[1]), found[2], int(found[3] or 0)) if found else Begun()
 
 
-def age(run: Path, shim: int, now: float) -> float:
-    """Seconds since it began, now being `uptime()`: by the clock of the boot where the shim lives, else by the files."""
-    if (known := started(shim)) is not None:
+def age(run: Path, command: int, now: float) -> float:
+    """Seconds since it began, now being `uptime()`: by the clock of the boot where the command lives, else by the files."""
+    if command and (known := started(command)) is not None:
         return max(0.0, now - known[0] / os.sysconf("SC_CLK_TCK"))
     with contextlib.suppress(OSError):
         return max(0.0, time.time() - os.stat(run / "start").st_mtime)
@@ -79,7 +82,7 @@ def age(run: Path, shim: int, now: float) -> float:
 
 
 def code_of(run: Path) -> int | None:
-    """The exit code that the shim left; None where there is none, or half of one."""
+    """The exit code that the keeper left; None where there is none, or half of one."""
     found = _CODE.fullmatch(_read(f"{run}/exit") or "")
     return int(found[1]) if found and int(found[1]) < 256 else None
 
@@ -91,7 +94,7 @@ def error_of(run: Path) -> str:
 
 
 def void(run: Path) -> bool:
-    """Give the run up before it begins. True: no shim will ever start it. Raises OSError: a disk that is full."""
+    """Give the run up before it begins. True: no keeper will ever start it. Raises OSError: a disk that is full."""
     os.makedirs(run, mode=0o700, exist_ok=True)
     try:
         file = os.open(run / "start", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -109,14 +112,29 @@ def there(pid: int) -> bool:
     return not _ended(pid)
 
 
-def belongs(pid: int, run: Path) -> bool:
-    """Whether a process is one of the run, by its environment."""
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            told = file.read(4 << 20)
-    except OSError:
-        return False
-    return f"{RUN}={run}".encode("utf-8", "surrogateescape") in told.split(b"\0") and not _ended(pid)
+def keeps(pid: int, run: Path) -> bool:
+    """Whether a process is the keeper that keeps that run now: it has its folder open."""
+    with contextlib.suppress(OSError):
+        wanted = os.stat(run)
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):  # closed meanwhile
+                if os.path.samestat(os.stat(f"/proc/{pid}/fd/{name}"), wanted):
+                    return not _ended(pid)
+    return False
+
+
+def keepers() -> dict[int, str]:
+    """All keepers of this user that live: pid -> the folder of its queue. Looks at every process of the machine."""
+    head, own, found = f"{KEEPS}=".encode(), os.geteuid(), {}
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if os.stat(f"/proc/{name}").st_uid == own:
+                with open(f"/proc/{name}/environ", "rb") as file:
+                    told = file.read(4 << 20)
+                for word in told.split(b"\0") if head in told else ():
+                    if word.startswith(head) and not _ended(int(name)):
+                        found[int(name)] = os.fsdecode(word[len(head) :])
+    return found
 
 
 def processes(runs: Path, session: int = 0) -> dict[int, str]:
@@ -154,9 +172,8 @@ def files(pid: int) -> set[str]:
     return found
 
 
-def fate(run: Path, rebooted: bool = False, shim: int = 0) -> Fate:
-    """What became of the run. rebooted: the machine was started since it was claimed. shim: its pid where it is a child of ours that has
-    not been waited for.
+def fate(run: Path, rebooted: bool = False) -> Fate:
+    """What became of the run. rebooted: the machine was started since it was claimed.
 
     A run that has not begun, and of which nothing lives, is given up for good. Raises OSError where that cannot be written.
     """
@@ -167,36 +184,34 @@ def fate(run: Path, rebooted: bool = False, shim: int = 0) -> Fate:
         word = error_of(run) if code in CANNOT else ""
         if word or (known and known.pid):
             return Fate(NOT_STARTED if word else ENDED, 0, code, word)
-        return Fate(NEVER)  # its shim could not make `start`
+        return Fate(NEVER)  # its keeper could not make `start`
     if rebooted or (known and known.pid and known.boot != boot_id()):
         return Fate(REBOOTED)  # without `start` too: it may have been lost with the power
-    if shim and not _ended(shim):
-        return Fate(RUNS, shim)
     if known and known.pid:
-        if belongs(known.pid, run):
+        if keeps(known.pid, run):
             return Fate(RUNS, known.pid)
-        left = processes(run, known.pid)
+        left = processes(run, known.command)
         if code_of(run) is not None:  # it ended while we looked
             return fate(run, rebooted)
         return Fate(ORPHAN, min(left)) if left else Fate(GONE)
     if known is None and void(run):
         return Fate(NEVER)
-    if (known := begun(run)) and known.pid:  # a shim was faster
+    if (known := begun(run)) and known.pid:  # a keeper was faster
         return fate(run, rebooted)
     if known and known.void:
         return Fate(NEVER)
-    left = processes(run)
-    if left:  # between making `start` and filling it
-        return Fate(RUNS, min(left))
+    for pid in keepers():
+        if keeps(pid, run):  # between making `start` and filling it
+            return Fate(RUNS, pid)
     if (known := begun(run)) and known.pid:
         return fate(run, rebooted)
     return Fate(NEVER)  # `start` was never filled: a full disk, or a kill; the command comes after that
 
 
 def goes_on(run: Path) -> bool:
-    """Whether its shim waits for its command still: also a run of a book that was removed. Nothing is changed."""
+    """Whether its keeper waits for its command still: also a run of a book that was removed. Nothing is changed."""
     known = begun(run)
-    return known is not None and known.pid > 0 and code_of(run) is None and belongs(known.pid, run)
+    return known is not None and known.pid > 0 and code_of(run) is None and keeps(known.pid, run)
 
 
 def children(pid: int) -> list[int]:

@@ -110,6 +110,7 @@ class Rounds(Ending):
             if self.unsynced and now - self.synced >= SYNC_EVERY:
                 self.sync()
             self.keep(now, wall)
+            self.rest()
             if self.active or self.desk.rows or self.tested or self.notices.busy or self.withholds:
                 self.quiet_since = now
             elif now - self.quiet_since >= self.config.idle_exit:
@@ -224,6 +225,8 @@ class Rounds(Ending):
                 with contextlib.suppress(BlockingIOError):
                     while self.wake.recv(64):
                         pass
+            elif file in self.keepers:
+                self.heard(self.keepers[file])
             elif file in self.handles:
                 self.gone(self.handles[file])
 
@@ -244,7 +247,7 @@ def _due(one: Active, now: float) -> Iterable[float]:
     yield float("inf")
     if one.fate is not None:
         return
-    if one.handle < 0:
+    if one.handle < 0 and not one.keeper:
         yield now + 0.2
     if not one.noted:
         yield max(now + 0.02, one.spawned + NOTE_AFTER) if now < one.spawned + 1 else now + 0.25

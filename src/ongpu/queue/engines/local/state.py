@@ -1,4 +1,4 @@
-"""What the daemon has in mind in one life: all of it is read from the book, from the shims' files and from the looker."""
+"""What the daemon has in mind in one life: all of it is read from the book, from the keepers' files and from the looker."""
 
 import contextlib
 import os
@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 import ongpu
 from ongpu.queue.config import Quotas, places
-from ongpu.queue.engines.local import alive, possible, recovery, starter
+from ongpu.queue.engines.local import alive, keepers, possible, recovery
 from ongpu.queue.engines.local.active import NO_CHECKPOINT, Active
 from ongpu.queue.engines.local.autopsy import Autopsies
 from ongpu.queue.engines.local.book import Book, Row
 from ongpu.queue.engines.local.desk import Desk
+from ongpu.queue.engines.local.keepers import Keeper
 from ongpu.queue.engines.local.recovery import Fate
 from ongpu.queue.engines.local.sight import Sight
 from ongpu.queue.engines.local.trial import Trials
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 
 DUE = ("decide", "tell", "cards", "spent", "lend", "forget", "second", "version", "used", "complain", "trouble")  # now and then
+MOST_FREE = 16  # keepers that are kept for the next run: each takes some 10 MB
 LOG_MOST = 1 << 20  # bytes of the log; one older one is kept
 
 
@@ -40,7 +42,7 @@ class State:
         self.boot = recovery.boot_id()
         self.book = Book(place, create=True)
         os.makedirs(place / "jobs", mode=0o700, exist_ok=True)
-        self.shim = starter.keep_shim(place)
+        self.program = keepers.copy(place)
         self.rows: dict[int, Row] = {}  # of all jobs that live
         self.seq = 0
         self.desk = Desk(config.policy, config.quotas != Quotas())
@@ -56,7 +58,10 @@ class State:
         self.sight = Sight(self.book.cards(), config.foreign, time.time())
         self.poll = select.poll()
         self.poll.register(wake, select.POLLIN)
-        self.handles: dict[int, Active] = {}
+        self.handles: dict[int, Active] = {}  # descriptor of what shows a run's end -> the run
+        self.keepers: dict[int, Keeper] = {}  # all that we hold, by the same descriptors
+        self.free: list[Keeper] = []  # those that keep no run now
+        self.leaving: set[int] = set()  # pids of those that we let go of, to be waited for
         self.sources: dict[str, int] = {}  # descriptors that change: the looker's, the autopsy's
         self.dirty, self.quiet_since = True, recovery.uptime()
         self.next = dict.fromkeys(DUE, 0.0)
@@ -79,6 +84,8 @@ class State:
                 lease.close()
         for one in self.active.values():
             one.unwatch()
+        for keeper in self.keepers.values():  # ends when its run is over
+            keeper.close()
         self.notices.close()
         keep_undelivered(self.place, self.notices.changed())
         self.book.close()
@@ -114,6 +121,44 @@ class State:
             self.poll.unregister(one.handle)
             del self.handles[one.handle]
             one.unwatch()
+        if one.keeper:
+            self.handles.pop(one.keeper.handle, None)
+            one.keeper = None
+
+    # --- keepers of runs
+
+    def keeper(self) -> Keeper:
+        """One that is free. Raises OSError: no more processes."""
+        if self.free:
+            return self.free.pop()
+        found = Keeper(self.program)
+        self.keepers[found.handle] = found
+        self.poll.register(found.handle, select.POLLIN)
+        return found
+
+    def kept(self, one: Active, keeper: Keeper) -> None:
+        """The run is that keeper's, who will say when it is over."""
+        one.pid, one.keeper = keeper.pid, keeper
+        self.handles[keeper.handle] = one
+
+    def dismiss(self, keeper: Keeper) -> None:
+        """It ends, or is dead."""
+        self.poll.unregister(keeper.handle)
+        del self.keepers[keeper.handle]
+        if keeper in self.free:
+            self.free.remove(keeper)
+        self.leaving.add(keeper.pid)
+        keeper.close()
+
+    def rest(self) -> None:
+        """Where nothing waits, no keeper is kept for the next run; those that have ended are waited for."""
+        while self.free and (not self.desk.count or len(self.free) > MOST_FREE):
+            self.dismiss(self.free[-1])
+        for pid in tuple(self.leaving):
+            with contextlib.suppress(ChildProcessError):
+                if not os.waitpid(pid, os.WNOHANG)[0]:
+                    continue
+            self.leaving.discard(pid)
 
     def movable(self, row: Row) -> Row:
         """The row without its checkpoint, where that did not appear when it was asked for."""

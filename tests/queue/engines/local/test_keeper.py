@@ -1,16 +1,19 @@
-"""The shim, and what is read from its files: real shells, real kills."""
+"""Keepers, and what is read from their files: real processes, real kills."""
 
 import os
+import select
+import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ongpu.queue.engines.local import recovery, starter
+from ongpu.queue.engines.local import keeper, recovery
+from ongpu.queue.engines.local.keepers import Keeper
 from ongpu.queue.engines.local.recovery import Fate
 from ongpu.queue.engines.local.rows import Run
 from ongpu.queue.job import Spec
@@ -20,6 +23,7 @@ LIMIT = 20.0
 PRINT = "import os; print(ascii({n: os.environ.get(n) for n in ('BASH_FUNC_module%%', 'a.b', 'IFS', 'OPTIND', 'LC_X')}))"
 IGNORED = "import signal as s; print([n.name for n in map(s.Signals, range(1, 32)) if s.getsignal(n) == s.SIG_IGN])"
 BOOT = recovery.boot_id()
+PATH = {"PATH": os.environ["PATH"]}
 
 
 def run_of(here: Path, *command: str, attempt: int = 1, leases: tuple[tuple[str, int], ...] = (), **spec: Any) -> Run:
@@ -29,17 +33,30 @@ def run_of(here: Path, *command: str, attempt: int = 1, leases: tuple[tuple[str,
     return Run(job=7, attempt=attempt, leases=leases, spec=asked, state="starting", claimed=time.time(), folder=where)
 
 
-def wait(pid: int) -> int:
-    """Its wait status."""
-    end = time.monotonic() + LIMIT
-    while time.monotonic() < end:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            return status
-        time.sleep(0.005)
-    os.killpg(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-    raise AssertionError("it did not end")
+class Kept:
+    """A run that a keeper of its own keeps."""
+
+    def __init__(self, run: Run, leases: Sequence[int] = ()) -> None:
+        self.keeper = Keeper()
+        self.keeper.keep(run, leases, BOOT)
+
+    def told(self) -> Fate:
+        """What the keeper says when the run is over; it is gone then."""
+        ready = select.select([self.keeper.link], [], [], LIMIT)[0]
+        found = self.keeper.told() if ready else None
+        self.end(kill=not ready)
+        assert found, "it did not end"
+        return found
+
+    def end(self, kill: bool = False) -> None:
+        """Until it is gone."""
+        if kill:
+            os.kill(self.keeper.pid, signal.SIGKILL)
+        self.keeper.close()
+        end = time.monotonic() + LIMIT
+        while not os.waitpid(self.keeper.pid, os.WNOHANG)[0]:
+            assert time.monotonic() < end, "it did not end"
+            time.sleep(0.005)
 
 
 def until(true: Callable[[], object]) -> None:
@@ -50,9 +67,11 @@ def until(true: Callable[[], object]) -> None:
 
 
 def whole(run: Run) -> Fate:
-    """Started, awaited, and looked at."""
-    wait(starter.start(run, [], BOOT))
-    return recovery.fate(run.folder)
+    """Started, awaited, and looked at: what the keeper says is what its files say."""
+    told = Kept(run).told()
+    found = recovery.fate(run.folder)
+    assert told == found
+    return found
 
 
 def output(run: Run) -> str:
@@ -130,20 +149,20 @@ def test_a_command_that_itself_says_127_was_started(tmp_path: Path) -> None:
     assert whole(run_of(tmp_path, "sh", "-c", "no-such-command")).what == recovery.ENDED
 
 
-def test_variables_that_a_shell_would_lose_reach_the_command(tmp_path: Path) -> None:
+def test_variables_with_odd_names_reach_the_command(tmp_path: Path) -> None:
     odd = {"BASH_FUNC_module%%": "() { :; }", "a.b": "c\nd", "IFS": ":", "OPTIND": "7", "PATH": os.environ["PATH"], "LC_X": "\udcff"}
     run = run_of(tmp_path, sys.executable, "-c", PRINT, environ=odd)  # fmt: skip
     assert whole(run).code == 0
     assert output(run) == ascii({name: value for name, value in odd.items() if name != "PATH"}) + "\n"
 
 
-def test_our_own_variables_reach_no_command_and_change_none_of_its(tmp_path: Path) -> None:
-    mine = {"ongpu_code": "1", "code": "2", "run": "3", "PATH": os.environ["PATH"]}
-    run = run_of(tmp_path, "env", environ=mine)
+def test_nothing_of_our_environment_reaches_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONGPU_TEST_OURS", "1")
+    run = run_of(tmp_path, "env", environ={"MINE": "2", **PATH})
     whole(run)
     told = dict(line.split("=", 1) for line in output(run).splitlines())
-    assert {name: told[name] for name in ("code", "run")} == {"code": "2", "run": "3"}
-    assert [name for name in told if name.startswith("ongpu_") and name not in mine] == []
+    assert told["MINE"] == "2"
+    assert not {"ONGPU_TEST_OURS", recovery.KEEPS} & set(told)
 
 
 def test_signals_reach_the_command_as_by_default(tmp_path: Path) -> None:
@@ -162,27 +181,74 @@ def test_the_output_of_a_job_is_appended_to_its_own_file(tmp_path: Path) -> None
     assert (tmp_path / "log.txt").read_bytes() == b"before\n\xff\x00x\n"
 
 
-def test_the_shim_survives_what_is_sent_to_its_group(tmp_path: Path) -> None:
+def test_a_keeper_survives_what_is_sent_to_it_and_to_the_command(tmp_path: Path) -> None:
     run = run_of(tmp_path, "sh", "-c", "trap 'exit 3' TERM; echo ready; while :; do sleep 0.01; done")
-    pid = starter.start(run, [], BOOT)
+    kept = Kept(run)
     until(lambda: (run.folder / "output").exists() and "ready" in output(run))
-    os.killpg(pid, signal.SIGTERM)
-    wait(pid)
-    assert recovery.fate(run.folder).code == 3
+    for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        os.kill(kept.keeper.pid, each)
+    (command,) = recovery.children(kept.keeper.pid)
+    assert (os.getsid(command), os.getpgid(command)) == (command, command)
+    os.killpg(command, signal.SIGTERM)
+    assert kept.told().code == 3
 
 
-def test_only_one_of_two_shims_starts_the_command(tmp_path: Path) -> None:
+def test_one_keeper_keeps_run_after_run(tmp_path: Path) -> None:
+    one = Keeper()
+    for attempt in range(1, 6):
+        program = f'echo "$A $1"; exit {attempt}'
+        run = run_of(tmp_path, "sh", "-c", program, "x", str(attempt), environ={"A": f"a{attempt}", **PATH}, attempt=attempt)
+        read, write = os.pipe()
+        one.keep(run, [write], BOOT)
+        os.close(write)
+        assert select.select([one.link], [], [], LIMIT)[0]
+        told = one.told()
+        assert told == Fate(recovery.ENDED, code=attempt) == recovery.fate(run.folder)
+        assert os.read(read, 1) == b"", "the lease is let go of before it says so"
+        os.close(read)
+        assert output(run) == f"a{attempt} {attempt}\n"
+        assert not recovery.keeps(one.pid, run.folder)
+        assert os.readlink(f"/proc/{one.pid}/cwd") == "/", "no file system is kept busy"
+    assert recovery.keepers()[one.pid]
+    files = len(os.listdir(f"/proc/{one.pid}/fd"))
+    assert files <= 4, "nothing of the runs is open"
+    one.close()
+    until(lambda: os.waitpid(one.pid, os.WNOHANG)[0])
+
+
+def test_a_keeper_whose_daemon_is_gone_ends_with_its_run(tmp_path: Path) -> None:
+    run = run_of(tmp_path, "sh", "-c", f"until [ -e {tmp_path}/go ]; do sleep 0.01; done; exit 5")
+    kept = Kept(run)
+    until(lambda: recovery.begun(run.folder))
+    kept.keeper.close()
+    assert recovery.fate(run.folder) == Fate(recovery.RUNS, kept.keeper.pid)
+    (tmp_path / "go").touch()
+    until(lambda: os.waitpid(kept.keeper.pid, os.WNOHANG)[0])
+    assert recovery.fate(run.folder).code == 5
+
+
+def test_a_keeper_between_making_start_and_filling_it_keeps_the_run(tmp_path: Path) -> None:
+    run = run_of(tmp_path, "sleep", "60")
+    kept = Kept(run)
+    until(lambda: recovery.begun(run.folder))
+    (run.folder / "start").write_text("")
+    assert recovery.fate(run.folder) == Fate(recovery.RUNS, kept.keeper.pid)
+    (command,) = recovery.children(kept.keeper.pid)
+    os.kill(command, signal.SIGKILL)
+    kept.told()
+
+
+def test_only_one_of_many_keepers_starts_the_command(tmp_path: Path) -> None:
     run = run_of(tmp_path, "sh", "-c", f"echo x >>{tmp_path}/ran; sleep 0.1")
-    shims = [starter.start(run, [], BOOT) for _ in range(8)]
-    for pid in shims:
-        wait(pid)
+    told = [kept.told() for kept in [Kept(run) for _ in range(8)]]
     assert (tmp_path / "ran").read_text() == "x\n"
+    assert sorted(fate.what for fate in told) == [recovery.ENDED, *[recovery.NEVER] * 7]
 
 
 def test_a_run_that_was_given_up_is_never_started(tmp_path: Path) -> None:
     run = run_of(tmp_path, "touch", str(tmp_path / "ran"))
     assert recovery.fate(run.folder).what == recovery.NEVER
-    wait(starter.start(run, [], BOOT))
+    assert Kept(run).told() == Fate(recovery.NEVER)
     assert not (tmp_path / "ran").exists()
     assert recovery.void(run.folder), "twice is once"
     again = run_of(tmp_path, "true", attempt=2)
@@ -192,17 +258,30 @@ def test_a_run_that_was_given_up_is_never_started(tmp_path: Path) -> None:
 
 def test_a_run_is_known_while_it_lives_and_after(tmp_path: Path) -> None:
     run = run_of(tmp_path, "sleep", "60")
-    pid = starter.start(run, [], BOOT)
-    until(lambda: recovery.children(pid) and recovery.begun(run.folder))
+    kept = Kept(run)
+    pid = kept.keeper.pid
+    until(lambda: recovery.children(pid) and (found := recovery.begun(run.folder)) and found.command)
     assert recovery.fate(run.folder) == Fate(recovery.RUNS, pid)
-    assert 0 <= recovery.age(run.folder, pid, recovery.uptime()) < LIMIT
     (command,) = recovery.children(pid)
-    assert recovery.processes(tmp_path / "queue") == {pid: str(run.folder), command: str(run.folder)}
-    os.kill(pid, signal.SIGKILL)
-    wait(pid)
+    assert recovery.begun(run.folder) == recovery.Begun(pid, BOOT, command)
+    assert 0 <= recovery.age(run.folder, command, recovery.uptime()) < LIMIT
+    assert recovery.processes(tmp_path / "queue") == {command: str(run.folder)}
+    kept.end(kill=True)
     assert recovery.fate(run.folder) == Fate(recovery.ORPHAN, command), "its command lives on"
     os.kill(command, signal.SIGKILL)
     until(lambda: recovery.fate(run.folder).what == recovery.GONE)
+
+
+def test_a_command_without_our_environment_is_known_by_its_session(tmp_path: Path) -> None:
+    run = run_of(tmp_path, "env", "-i", "sleep", "60")
+    kept = Kept(run)
+    until(lambda: (found := recovery.begun(run.folder)) and found.command)
+    known = recovery.begun(run.folder)
+    assert known
+    until(lambda: os.readlink(f"/proc/{known.command}/exe").endswith("sleep"))
+    kept.end(kill=True)
+    assert recovery.fate(run.folder) == Fate(recovery.ORPHAN, known.command)
+    os.kill(known.command, signal.SIGKILL)
 
 
 def test_after_a_reboot(tmp_path: Path) -> None:
@@ -242,29 +321,95 @@ def test_a_full_disk_stops_the_command_before_it_begins(tmp_path: Path) -> None:
     run = run_of(tmp_path, "touch", str(tmp_path / "ran"))
     run.folder.mkdir(parents=True)
     os.symlink("/dev/full", run.folder / "start")  # O_EXCL does not follow it: as a file that another made
-    wait(starter.start(run, [], BOOT))
+    assert Kept(run).told() == Fate(recovery.NEVER)
     assert not (tmp_path / "ran").exists()
+
+
+def test_an_exit_code_is_written_down_when_there_is_room_again(tmp_path: Path) -> None:
+    run = run_of(tmp_path, "sh", "-c", "exit 9")
+    run.folder.mkdir(parents=True)
+    os.symlink("/dev/full", run.folder / "exit")
+    kept = Kept(run)
+    until(lambda: recovery.begun(run.folder) and not recovery.children(kept.keeper.pid))
+    assert recovery.fate(run.folder) == Fate(recovery.RUNS, kept.keeper.pid), "it is not over before that"
+    (run.folder / "exit").unlink()
+    assert kept.told().code == 9 == recovery.code_of(run.folder)
+
+
+def test_the_folder_of_a_run_may_be_removed_meanwhile(tmp_path: Path) -> None:
+    run = run_of(tmp_path, "sh", "-c", f"until [ -e {tmp_path}/go ]; do sleep 0.01; done; exit 9")
+    kept = Kept(run)
+    until(lambda: recovery.begun(run.folder))
+    shutil.rmtree(run.folder)
+    (tmp_path / "go").touch()
+    assert kept.told().code == 9
 
 
 def test_the_leases_live_as_long_as_the_command(tmp_path: Path) -> None:
     read, write = os.pipe()
-    run = run_of(tmp_path, "sleep", "0.3")
-    pid = starter.start(run, [write], BOOT)
+    kept = Kept(run_of(tmp_path, "sleep", "0.3"), [write])
     assert not os.get_inheritable(write)
     os.close(write)
     os.set_blocking(read, False)
     with pytest.raises(BlockingIOError):
         os.read(read, 1)
-    wait(pid)
+    kept.told()
     assert os.read(read, 1) == b"", "all who held it are gone"
     os.close(read)
 
 
-def test_what_no_shell_takes_is_told(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="too long"):
-        starter.start(run_of(tmp_path, "true", "x" * (1 << 20)), [], BOOT)
+def test_only_leases_reach_the_command(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    run = run_of(tmp_path, "ls", "-l", "/proc/self/fd")
+    Kept(run, [write]).told()
+    told = [line.rpartition("-> ")[2] for line in output(run).splitlines() if "->" in line]
+    wanted = ["/dev/null", *[str(run.folder / "output")] * 2, os.readlink(f"/proc/self/fd/{write}")]
+    assert sorted(one for one in told if "/proc" not in one) == sorted(wanted)
+    os.close(read)
+    os.close(write)
 
 
-def test_passed_variables() -> None:
-    told: Mapping[str, str] = {"A": "1", "a_1": "2", "1a": "3", "a.b": "4", "IFS": "5", "": "6"}
-    assert starter.passed(told) == {"A": "1", "a_1": "2"}
+def test_a_command_that_is_too_long_says_so(tmp_path: Path) -> None:
+    found = whole(run_of(tmp_path, "true", "x" * (1 << 20)))
+    assert (found.what, found.code, found.word) == (recovery.NOT_STARTED, 126, "too-long")
+
+
+def test_a_null_byte_is_refused(tmp_path: Path) -> None:
+    one = Keeper()
+    with pytest.raises(ValueError, match="null"):
+        one.keep(run_of(tmp_path, "true", "a\0b"), [], BOOT)
+    one.close()
+    until(lambda: os.waitpid(one.pid, os.WNOHANG)[0])
+
+
+def test_a_script_that_names_no_interpreter_is_the_shells(tmp_path: Path) -> None:
+    (tmp_path / "script").write_text('echo "$0 $1"\n')
+    (tmp_path / "script").chmod(0o755)
+    run = run_of(tmp_path, "./script", "a b")
+    assert whole(run).code == 0
+    assert output(run) == "./script a b\n"
+
+
+def old(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Python that was built for an old glibc: as those of python-build-standalone, which uv installs."""
+    real = os.posix_spawn
+
+    def spawn(*words: Any, setsid: bool = False, **more: Any) -> int:
+        if setsid:
+            raise NotImplementedError("posix_spawn: setsid unavailable on this platform")
+        return real(*words, **more)
+
+    monkeypatch.setattr(os, "posix_spawn", spawn)
+    monkeypatch.delattr(os, "memfd_create")
+
+
+def test_a_python_for_an_old_glibc_starts_keepers_and_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old(monkeypatch)
+    run = run_of(tmp_path, "sh", "-c", "exit 3")
+    kept = Kept(run)
+    assert os.getsid(kept.keeper.pid) == kept.keeper.pid
+    assert kept.told() == Fate(recovery.ENDED, code=3)
+    null = os.open(os.devnull, os.O_WRONLY)
+    pid = keeper.started(b"/bin/sh", [b"sh", b"-c", b'[ "$(ps -o pgid= -p $$)" -eq $$ ]'], {b"PATH": keeper.PATH}, null)
+    os.close(null)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, "it leads a process group"
