@@ -224,8 +224,11 @@ _NUMBERS: Mapping[str, tuple[type, float, float]] = {
 }  # fmt: skip
 
 
-def checked(spec: Spec) -> Spec:
-    """The same, where every field is what it may be; else raises EngineError. What an engine has of GPUs and jobs is not asked."""
+def checked(spec: Spec, before: Spec | None = None) -> Spec:
+    """The same, where every field is what it may be; else raises EngineError. What an engine has of GPUs and jobs is not asked.
+
+    before: one that is well; of an array's jobs, which share their words and their environment, these are looked at once.
+    """
     for name, (kind, least, most) in _NUMBERS.items():
         value = getattr(spec, name)
         if value is None and _PLAIN[name] is None:
@@ -242,6 +245,8 @@ def checked(spec: Spec) -> Spec:
     for name, choices in _CHOICES.items():
         if getattr(spec, name) not in choices:
             raise _wrong(name, getattr(spec, name), f"one of {', '.join(choices)}", f"{'、'.join(choices)} 之一")
+    if not before or spec.command is not before.command or spec.environ is not before.environ:
+        _words(spec)
     _lists(spec)
     if spec.share and spec.gpus != 1:
         raise EngineError(f"--share: a part of one GPU, not --gpus {spec.gpus}", f"--share：只能共用一块 GPU，不能是 --gpus {spec.gpus}")
@@ -285,7 +290,7 @@ def _text(name: str, value: Any, most: int = 4096) -> str:
     return value
 
 
-def _lists(spec: Spec) -> None:
+def _words(spec: Spec) -> None:
     if not isinstance(spec.command, tuple) or not spec.command or not spec.command[0]:
         raise EngineError("which command is to run?", "要运行什么命令？")
     total = sum(len(os.fsencode(_text("command", word, MOST_TEXT))) + 9 for word in spec.command)
@@ -300,6 +305,9 @@ def _lists(spec: Spec) -> None:
             f"command and environment are {total >> 10} KiB: the system starts nothing above {MOST_BYTES >> 10} KiB",
             f"命令与环境变量共 {total >> 10} KiB：系统无法启动超过 {MOST_BYTES >> 10} KiB 的命令",
         )
+
+
+def _lists(spec: Spec) -> None:
     if spec.capability is not None:
         pair: Sequence[Any] = spec.capability
         if not isinstance(pair, tuple) or len(pair) != 2 or not all(type(one) is int and 0 <= one <= 99 for one in pair):

@@ -140,24 +140,24 @@ class Active:
                     return True
         return False
 
-    def lasted(self, now: float) -> float:
-        """Seconds that it ran, until now, or until it left its exit code. Knows then when it began."""
-        if files := self._files():
+    def times(self, now: float, wall: float) -> tuple[float | None, float, float]:
+        """When it began and ended, seconds since the epoch, as its keeper's files say, where the clock agrees with them; and for how many
+        seconds it ran, until now, or until it left its exit code. Knows then when it began."""
+        files, lasted = self._files(), None
+        if files:
             lasted = max(0.0, files[1] - files[0])
             if self.began is None or lasted <= now - self.began + 1:  # else the clock was set
                 self.began = now - lasted if self.began is None else self.began
-                return lasted
-        return max(0.0, now - self.began) if self.began_now() and self.began is not None else 0.0
-
-    def times(self, now: float, wall: float) -> tuple[float | None, float]:
-        """When it began and when it ended, seconds since the epoch: as its keeper's files say, where the clock agrees with them."""
-        lasted = self.lasted(now)
+            else:
+                lasted = None
+        if lasted is None:
+            lasted = max(0.0, now - self.began) if self.began_now() and self.began is not None else 0.0
         begin = None if self.began is None else wall - (now - self.began)
-        if files := self._files():
+        if files:
             start, end = files
             if end - start == lasted and self.run.claimed - CLOCK <= start <= end <= wall + CLOCK:
-                return start, min(end, wall)
-        return begin, wall
+                return start, min(end, wall), lasted
+        return begin, wall, lasted
 
     def _files(self) -> tuple[float, float] | None:
         """When it began and when it ended, by the times of its files. Of one whose end nobody saw (the machine went down, or it was killed
@@ -166,8 +166,10 @@ class Active:
         start, end = _changed(f"{folder}/start"), _changed(f"{folder}/exit")
         if start is None or (end is None and self.pid):
             return None
+        if end is not None:
+            return start, end
         signs = (_changed(f"{folder}/{USED}"), _changed(output_of(self.run)))
-        return start, max([start, *(sign for sign in signs if sign is not None)]) if end is None else end
+        return start, max([start, *(sign for sign in signs if sign is not None)])
 
     def remember(self) -> None:
         """What is known of its use, for the daemon that comes after us. A full disk is no error."""

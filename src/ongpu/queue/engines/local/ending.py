@@ -206,8 +206,8 @@ class Ending(Tending):
     def _finish(self, one: Active, fate: Fate, answer: dict[str, Any], now: float, wall: float) -> Finish:
         saved = one.saved() if one.stop and one.stop.saves else None
         retried = self.book.retried(one.run.job) if fate.code != 0 and one.run.spec.retries else 0
-        started, ended = one.times(now, wall)
-        figures = {"used": one.lasted(now) * len(one.run.leases), "started": started, "ended": ended}
+        started, ended, lasted = one.times(now, wall)
+        figures = {"used": lasted * len(one.run.leases), "started": started, "ended": ended}
         end = ends.end(one.run, fate, one.stop, answer, saved, retried, self.config.on_reboot, **figures, **one.figures())
         if end.ending == PREEMPTED and saved is False:
             self._keeps(one)

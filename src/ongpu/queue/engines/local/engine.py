@@ -61,7 +61,7 @@ class Local:
         """Their ids. Refuses what this machine can never run, with what it could."""
         from ongpu.queue.asked import checked
 
-        specs = [checked(spec) for spec in specs]
+        specs = [checked(spec, before) for before, spec in zip((None, *specs), specs, strict=False)]
         with self._book(create=True) as book:
             self._possible(book, specs)
             specs = self._with_scripts(specs)

@@ -133,7 +133,7 @@ class Rounds(Ending):
         """What changed: by us, and by the commands."""
         cancelled: list[int] = []
         rows = self.book.changed(self.seq)
-        if rows or self.woken:
+        if self.woken or any(row.id not in self.rows for row in rows):
             self.reread(wall)
             self.reconfigure(wall)
             self.woken = False

@@ -215,6 +215,7 @@ class _Specs:
     def __init__(self, db: Any, path: Path) -> None:
         self._db, self._path = db, path
         self._seen: dict[int, Spec] = {}
+        self._whole: dict[int, Spec] = {}  # with their environments
         self._environ: dict[int, dict[str, str]] = {}
 
     def told(self, row: Sequence[Any]) -> Told:
@@ -230,29 +231,37 @@ class _Specs:
         )  # fmt: skip
 
     def _one(self, number: int, place: int | None, begin: float | None) -> Spec:
-        spec = self._seen.get(number)
-        if spec is None:
-            row = self._db.execute("SELECT body FROM spec WHERE id = ?", (number,)).fetchone()
-            try:
-                (body,) = row
-                spec = self._seen[number] = quick(json.loads(body))
-            except (ValueError, TypeError) as error:
-                raise BookError("corrupt", self._path, f"spec {number}: {error}") from error
-        return spec if place is None and begin is None else replace(spec, index=place, begin=begin)
+        return _placed(self._seen.get(number) or self._read(number), place, begin)
+
+    def _read(self, number: int) -> Spec:
+        row = self._db.execute("SELECT body FROM spec WHERE id = ?", (number,)).fetchone()
+        try:
+            (body,) = row
+            spec = self._seen[number] = quick(json.loads(body))
+        except (ValueError, TypeError) as error:
+            raise BookError("corrupt", self._path, f"spec {number}: {error}") from error
+        return spec
 
     def whole(self, number: int, place: int | None, begin: float | None) -> Spec:
         """With its environment: for the daemon, which starts it."""
-        spec = self._one(number, place, begin)
-        sql = "SELECT environ.id, environ.body FROM spec JOIN environ ON environ.id = spec.environ WHERE spec.id = ?"
-        row = self._db.execute(sql, (number,)).fetchone()
-        if row is None:
-            return spec
-        if row[0] not in self._environ:
+        if number not in self._whole:
+            spec = self._one(number, None, None)
+            sql = "SELECT environ.id, environ.body FROM spec JOIN environ ON environ.id = spec.environ WHERE spec.id = ?"
+            row = self._db.execute(sql, (number,)).fetchone()
+            self._whole[number] = spec if row is None else replace(spec, environ=self._environment(*row))
+        return _placed(self._whole[number], place, begin)
+
+    def _environment(self, number: int, body: bytes) -> dict[str, str]:
+        if number not in self._environ:
             try:
-                self._environ[row[0]] = dict(json.loads(zlib.decompress(row[1])))
+                self._environ[number] = dict(json.loads(zlib.decompress(body)))
             except (ValueError, TypeError, zlib.error) as error:
-                raise BookError("corrupt", self._path, f"environ {row[0]}: {error}") from error
-        return replace(spec, environ=self._environ[row[0]])
+                raise BookError("corrupt", self._path, f"environ {number}: {error}") from error
+        return self._environ[number]
+
+
+def _placed(spec: Spec, place: int | None, begin: float | None) -> Spec:
+    return spec if place is None and begin is None else replace(spec, index=place, begin=begin)
 
 
 def _split(text: str) -> tuple[str, ...]:
