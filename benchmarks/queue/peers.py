@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """Measures jobs a second of the local engine beside task-spooler, gpusched and gq-local, on 8 fake GPUs, in one run.
 
-usage: benchmarks/queue/peers.py [--jobs 1000] [--slow-jobs 40] [--waiting 100000] [--only NAME] [--cache DIR] [--json FILE]
+usage: benchmarks/queue/peers.py [--jobs 1000] [--slow-jobs 40] [--waiting 100000] [--only NAME] [--folder DIR] [--cache DIR]
+           [--json FILE]
 
 Needs gcc, and Debian's task-spooler for that peer. Each job is `true` on one GPU. Time is from the first submission to the end of the
 last job, all of submitting included, each in its own quickest way: task-spooler one `tsp -n` for each, gpusched one file of commands,
 ongpu one `ongpu submit --wait --array`, gq-local (which starts a Python for each) one submission for each of --slow-jobs. (gpuqu 0.1.3
-started nothing on the stand-in.) A file system without a journal takes up to a millisecond for a new file where many were removed a
-minute ago (ext4 passes their inodes over); task-spooler makes none for a job, ongpu five: TMPDIR=/dev/shm compares the programs alone.
-task-spooler knows nothing of GPUs: it gets eight slots. gpusched polls every 0.2 s (its default is 5 s). ongpu's queue is on the disk
-(synchronous=FULL) before it counts; task-spooler's is in memory. Exit code 1 where a limit of issue 5 is missed.
+started nothing on the stand-in.) task-spooler knows nothing of GPUs: it gets eight slots, and its queue is in memory. gpusched polls every
+0.2 s (its default is 5 s). The files lie in memory too (/dev/shm) unless --folder names a disk: that compares the programs. On a disk ongpu
+waits for it (synchronous=FULL, at most 20 times a second), and a job makes five files where one of `tsp -n` makes none; an ext4 without a
+journal takes up to a millisecond for a new one where many were removed a minute ago, as by the run before. Exit code 1 where a limit of
+issue 5 is missed.
 """
 
 import argparse
@@ -31,6 +33,7 @@ from parts import CACHE, ROOT, fake, venv
 
 PEERS = ("gpusched==0.4.0", "gq-local==0.3.0", "nvidia-ml-py")
 GPUS, PATIENCE = 8, 600.0
+MEMORY = Path("/dev/shm")
 SUBMIT_MS, LISTING_S, TIMES_GPUSCHED = 150.0, 0.5, 4.0
 SMI = """#!/bin/sh
 case "$*" in
@@ -151,13 +154,14 @@ def main() -> int:
     parse.add_argument("--slow-jobs", type=int, default=40)
     parse.add_argument("--waiting", type=int, default=100_000)
     parse.add_argument("--only", default="")
+    parse.add_argument("--folder", type=Path, default=MEMORY if MEMORY.is_dir() else None)
     parse.add_argument("--cache", type=Path, default=CACHE)
     parse.add_argument("--json", type=Path)
     options = parse.parse_args()
     python, peers = venv(options.cache / "ongpu", "--editable", str(ROOT)), venv(options.cache / "queue-peers", *PEERS).parent
     program, missed = python.parent / "ongpu", []
     figures: dict[str, float] = {}
-    with tempfile.TemporaryDirectory(prefix="ongpu-queue-") as name:
+    with tempfile.TemporaryDirectory(prefix="ongpu-queue-", dir=options.folder) as name:
         folder = Path(name)
         scenario, smi = folder / "scenario", folder / "bin"
         scenario.write_text(f"gpus = {GPUS}\n")

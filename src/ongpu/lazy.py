@@ -58,6 +58,11 @@ else:
 
     def replace(record: Any, /, **changes: Any) -> Any:
         """`dataclasses.replace`."""
+        fields = vars(type(record)).get("_fields", {})
+        if fields and len(record.__dict__) == len(fields) and fields.keys() >= changes.keys():  # has nothing but its fields
+            new = object.__new__(type(record))
+            new.__dict__.update(record.__dict__, **changes)
+            return new
         return type(record)(**{name: getattr(record, name) for name in field_names(record) if name not in changes}, **changes)
 
     def dataclass(cls: type | None = None, /, *, frozen: bool = False, slots: bool = False, kw_only: bool = False, eq: bool = True) -> Any:

@@ -284,39 +284,6 @@ def test_a_command_without_our_environment_is_known_by_its_session(tmp_path: Pat
     os.kill(known.command, signal.SIGKILL)
 
 
-def test_after_a_reboot(tmp_path: Path) -> None:
-    run = run_of(tmp_path, "true")
-    run.folder.mkdir(parents=True)
-    (run.folder / "start").write_text(f"{os.getpid()} 00000000-0000-4000-8000-000000000000\n")
-    assert recovery.fate(run.folder).what == recovery.REBOOTED
-    other = run_of(tmp_path, "true", attempt=2)
-    assert recovery.fate(other.folder, rebooted=True).what == recovery.REBOOTED, "its start may have been lost with the power"
-    done = run_of(tmp_path, "true", attempt=3)
-    whole(done)
-    assert recovery.fate(done.folder, rebooted=True).code == 0
-
-
-def test_a_start_that_was_never_filled_never_ran(tmp_path: Path) -> None:
-    run = run_of(tmp_path, "true")
-    run.folder.mkdir(parents=True)
-    for text in ("", "12", "12 ", f"12 {BOOT}", "x y\n"):
-        (run.folder / "start").write_text(text)
-        assert recovery.fate(run.folder).what == recovery.NEVER
-
-
-def test_a_pid_that_somebody_else_has_now_is_no_run(tmp_path: Path) -> None:
-    run = run_of(tmp_path, "true")
-    run.folder.mkdir(parents=True)
-    (run.folder / "start").write_text(f"{os.getpid()} {BOOT}\n")
-    assert recovery.fate(run.folder).what == recovery.GONE
-
-
-@pytest.mark.parametrize("text", ["", "7", "x\n", "7\n7\n", "-1\n", "1e3\n", "999\n", "\udcff\n"])
-def test_half_an_exit_file_is_none(tmp_path: Path, text: str) -> None:
-    (tmp_path / "exit").write_bytes(text.encode("utf-8", "surrogateescape"))
-    assert recovery.code_of(tmp_path) is None
-
-
 def test_a_full_disk_stops_the_command_before_it_begins(tmp_path: Path) -> None:
     run = run_of(tmp_path, "touch", str(tmp_path / "ran"))
     run.folder.mkdir(parents=True)

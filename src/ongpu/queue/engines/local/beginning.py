@@ -11,6 +11,7 @@ from ongpu.hosts import leases, oom_kills
 from ongpu.queue.engines.local import recovery
 from ongpu.queue.engines.local.active import NO_CHECKPOINT, Active
 from ongpu.queue.engines.local.desk import MOST_CPU_STARTS, Choice
+from ongpu.queue.engines.local.keepers import PYTHON
 from ongpu.queue.engines.local.recovery import Fate
 from ongpu.queue.engines.local.rows import Run
 from ongpu.queue.engines.local.state import State, log
@@ -105,7 +106,7 @@ class Beginning(State):
         try:
             keeper = self.keeper()
         except OSError as error:
-            log(f"job {run.job}: not started: {error}")
+            self.unkept(f"{PYTHON}: {error.strerror}", now)
             self.over(one, recovery.fate(run.folder))
             return
         try:

@@ -8,7 +8,7 @@ from ongpu.lazy import replace
 from ongpu.queue import notices
 from ongpu.queue.engines.local import autopsy, cards, ends, idle, recovery, starter, stopping
 from ongpu.queue.engines.local.active import NO_CHECKPOINT, Active
-from ongpu.queue.engines.local.keepers import Keeper
+from ongpu.queue.engines.local.keepers import PYTHON, Keeper
 from ongpu.queue.engines.local.recovery import Fate
 from ongpu.queue.engines.local.rows import Finish
 from ongpu.queue.engines.local.state import log
@@ -140,6 +140,8 @@ class Ending(Tending):
         """It said that its run is over; or it is dead."""
         one, fate = self.handles.get(keeper.handle), keeper.told()
         if fate is None:
+            if not keeper.proved:
+                self.unkept(f"{PYTHON} ended at once", recovery.uptime())
             self.dismiss(keeper)
             if one:
                 self.gone(one)

@@ -49,6 +49,7 @@ class Keeper:
             self.link.close()
             raise
         self.link.setblocking(False)
+        self.proved = False  # it has kept a run
         self.handle = self.link.fileno()  # readable when it has something to say, or is dead
 
     def keep(self, run: "Run", leases: Iterable[int], boot: str) -> None:
@@ -74,6 +75,7 @@ class Keeper:
             return None
         except OSError:
             return None
+        self.proved = self.proved or bool(text)
         if text == NEVER:
             return Fate(recovery.NEVER)
         code, _, word = text.decode("ascii", "replace").partition(" ")

@@ -14,7 +14,7 @@ KEEPS = "ONGPU_KEEPS"  # in the environment of every keeper: the queue's folder
 MOST = 4096  # bytes of a keeper's file
 CANNOT = (126, 127)  # the codes of a command that could not be started, as shells have them
 VOID = "void\n"
-_START = lazy(r"(\d{1,9}) ([0-9a-f-]{1,40})\n(?:(\d{1,9})\n)?")
+_START = lazy(r"(\d{1,9}) ([0-9a-f-]{1,40})\n(?:(\d{1,9})\n|\d*)")  # of the second line a power cut may leave half
 _CODE = lazy(r"(\d{1,3})\n")
 _WORD = lazy(r"([a-z][a-z-]{0,30})\n")
 

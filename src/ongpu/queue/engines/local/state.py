@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from ongpu.queue.config import Config
 
 
-DUE = ("decide", "tell", "cards", "spent", "lend", "forget", "second", "version", "used", "complain", "trouble")  # now and then
+DUE = ("decide", "tell", "cards", "spent", "lend", "forget", "second", "version", "used", "complain", "trouble", "unkept")  # now and then
 MOST_FREE = 16  # keepers that are kept for the next run: each takes some 10 MB
+UNKEPT_EVERY = 60.0  # seconds between two lines of the log that say that none can be had
 LOG_MOST = 1 << 20  # bytes of the log; one older one is kept
 
 
@@ -140,6 +141,11 @@ class State:
         """The run is that keeper's, who will say when it is over."""
         one.pid, one.keeper = keeper.pid, keeper
         self.handles[keeper.handle] = one
+
+    def unkept(self, why: str, now: float) -> None:
+        """No keeper can be had: nothing starts, and who asks for the jobs is told why."""
+        if self.due("unkept", UNKEPT_EVERY, now):
+            log(f"fault: no job can be started: {why}")
 
     def dismiss(self, keeper: Keeper) -> None:
         """It ends, or is dead."""
