@@ -111,3 +111,10 @@ def test_who_asks_is_told_that_no_job_can_be_started(queue: Queue) -> None:
     assert queue.job(job).state in ("waiting", "starting")
     (queue.place / "keeper.py").write_text(program)
     assert queue.done(job)[0].state == "done"
+
+
+def test_a_keeper_takes_the_next_run_and_is_not_kept_for_long(one: Queue) -> None:
+    jobs = one.submit(*[one.spec("true") for _ in range(8)])
+    assert len({one.keeper(told) for told in one.done(*jobs)}) == 1
+    until(lambda: not one.keepers())
+    assert one.daemon(), "it lives on"

@@ -146,6 +146,7 @@ class Ending(Tending):
             if one:
                 self.gone(one)
             return
+        keeper.since = recovery.uptime()
         self.free.append(keeper)
         if one:
             self.unwatch(one)

@@ -50,6 +50,7 @@ class Keeper:
             raise
         self.link.setblocking(False)
         self.proved = False  # it has kept a run
+        self.since = 0.0  # when its last run was over, as `recovery.uptime()`
         self.handle = self.link.fileno()  # readable when it has something to say, or is dead
 
     def keep(self, run: "Run", leases: Iterable[int], boot: str) -> None:

@@ -13,7 +13,7 @@ from ongpu.queue.engines.local import alive, recovery, stopping
 from ongpu.queue.engines.local.active import NO_CHECKPOINT, Active
 from ongpu.queue.engines.local.desk import Busy
 from ongpu.queue.engines.local.ending import NOTE_AFTER, Ending
-from ongpu.queue.engines.local.state import log
+from ongpu.queue.engines.local.state import FREE, log
 from ongpu.queue.job import CANCELLED, OVER
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class Rounds(Ending):
             if self.unsynced and now - self.synced >= SYNC_EVERY:
                 self.sync()
             self.keep(now, wall)
-            self.rest()
+            self.rest(now)
             if self.active or self.desk.rows or self.tested or self.notices.busy or self.withholds:
                 self.quiet_since = now
             elif now - self.quiet_since >= self.config.idle_exit:
@@ -214,6 +214,8 @@ class Rounds(Ending):
             until = min(until, now + 1.0)
         if self.autopsies.under or self.autopsies.waiting:
             until = min(until, now + 0.25)
+        if self.free:
+            until = min(until, self.free[0].since + FREE + 0.1)
         if self.unsynced:
             until = min(until, self.synced + SYNC_EVERY)
         if self.ended or (self.dirty and self.desk.count):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 DUE = ("decide", "tell", "cards", "spent", "lend", "forget", "second", "version", "used", "complain", "trouble", "unkept")  # now and then
-MOST_FREE = 16  # keepers that are kept for the next run: each takes some 10 MB
+FREE = 5.0  # seconds for which a keeper is kept for the next run: it takes some 10 MB
 UNKEPT_EVERY = 60.0  # seconds between two lines of the log that say that none can be had
 LOG_MOST = 1 << 20  # bytes of the log; one older one is kept
 
@@ -61,7 +61,7 @@ class State:
         self.poll.register(wake, select.POLLIN)
         self.handles: dict[int, Active] = {}  # descriptor of what shows a run's end -> the run
         self.keepers: dict[int, Keeper] = {}  # all that we hold, by the same descriptors
-        self.free: list[Keeper] = []  # those that keep no run now
+        self.free: list[Keeper] = []  # those that keep no run now, the last at the end
         self.leaving: set[int] = set()  # pids of those that we let go of, to be waited for
         self.sources: dict[str, int] = {}  # descriptors that change: the looker's, the autopsy's
         self.dirty, self.quiet_since = True, recovery.uptime()
@@ -156,10 +156,10 @@ class State:
         self.leaving.add(keeper.pid)
         keeper.close()
 
-    def rest(self) -> None:
-        """Where nothing waits, no keeper is kept for the next run; those that have ended are waited for."""
-        while self.free and (not self.desk.count or len(self.free) > MOST_FREE):
-            self.dismiss(self.free[-1])
+    def rest(self, now: float) -> None:
+        """Lets go of keepers that no run needed for a while, and waits for those that have ended."""
+        while self.free and now - self.free[0].since > FREE:  # the last that was free is the first to be taken
+            self.dismiss(self.free[0])
         for pid in tuple(self.leaving):
             with contextlib.suppress(ChildProcessError):
                 if not os.waitpid(pid, os.WNOHANG)[0]:
