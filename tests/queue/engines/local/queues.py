@@ -127,6 +127,12 @@ class Queue:
         os.kill(pid, signal.SIGKILL)
         until(lambda: not alive.lives(self.place), self.log)
 
+    def cut(self) -> None:
+        """kill -9 of all runs and of what keeps them, as when the machine goes down: nobody writes down how they ended."""
+        for pid in (*self.keepers(), *recovery.processes(self.place / "jobs")):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
     def start(self) -> None:
         """A daemon."""
         alive.rouse(self.place)

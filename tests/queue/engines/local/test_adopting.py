@@ -1,7 +1,6 @@
 """What a daemon makes of runs that began under another one: their times, their limits, and what they used, as if it had been there."""
 
 import os
-import signal
 import sqlite3
 import sys
 import time
@@ -48,8 +47,7 @@ def test_the_time_in_which_nothing_ran_is_no_time_of_a_job(queue: Queue, boot: s
     run = queue.folder(queue.runs(job))
     until(lambda: queue.output(job))
     queue.kill()
-    for pid in recovery.processes(queue.place / "jobs"):
-        os.kill(pid, signal.SIGKILL)
+    queue.cut()
     if boot == "another":
         other = "00000000-0000-4000-8000-000000000000"
         (queue.place / "boot").write_text(f"{other}\n")

@@ -1,7 +1,5 @@
 """The daemon with real processes: starts, ends, limits, preemption, GPUs that others take, and what cannot be started."""
 
-import os
-import signal
 import sys
 import time
 from collections.abc import Callable
@@ -257,8 +255,7 @@ def test_a_reboot(queue: Queue) -> None:
     again, never = queue.submit(queue.shell("echo x >>again; [ -e go ] || sleep 100"), queue.shell("sleep 100", on_reboot="fail"))
     queue.runs(again), queue.runs(never)
     queue.kill()
-    for pid in recovery.processes(queue.place / "jobs"):
-        os.kill(pid, signal.SIGKILL)
+    queue.cut()
     (queue.place / "boot").write_text("00000000-0000-4000-8000-000000000000\n")
     for job in (again, never):
         start = queue.folder(queue.job(job)) / "start"

@@ -102,8 +102,9 @@ def test_another_version_takes_over_while_jobs_run(queue: Queue, tmp_path: Path,
 
 
 def test_who_asks_is_told_that_no_job_can_be_started(queue: Queue) -> None:
-    (first,) = queue.submit(queue.spec("true"))
-    queue.done(first)
+    queue.start()
+    queue.daemon()
+    until(lambda: (queue.place / "keeper.py").exists())
     program = (queue.place / "keeper.py").read_text()
     (queue.place / "keeper.py").write_text("raise SystemExit(99)\n")
     (job,) = queue.submit(queue.spec("true"))

@@ -92,7 +92,7 @@ class Active:
             known = recovery.begun(self.run.folder)
             if known and known.pid:
                 now = recovery.uptime()
-                self.began = now - recovery.age(self.run.folder, known.command if not self.orphan else 0, now)
+                self.began = now - recovery.age(self.run.folder, known.command if self.pid and not self.orphan else 0, now)
         return self.began is not None
 
     def send(self, step: str) -> None:

@@ -74,7 +74,7 @@ def begun(run: Path) -> Begun | None:
 
 def age(run: Path, command: int, now: float) -> float:
     """Seconds since it began, now being `uptime()`: by the clock of the boot where the command lives, else by the files."""
-    if command and (known := started(command)) is not None:
+    if command and not _ended(command) and (known := started(command)) is not None:
         return max(0.0, now - known[0] / os.sysconf("SC_CLK_TCK"))
     with contextlib.suppress(OSError):
         return max(0.0, time.time() - os.stat(run / "start").st_mtime)

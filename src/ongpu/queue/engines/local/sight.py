@@ -90,7 +90,7 @@ class Sight:
         except OSError:
             data = b""
         if not data:
-            self._end(now)
+            self._end(now, over=True)
             return True
         *lines, self.rest = (self.rest + data).split(b"\n")
         self.rest = self.rest if len(self.rest) <= MOST_LINE else b""
@@ -107,9 +107,12 @@ class Sight:
         """Ends the looker."""
         self._end(0.0)
 
-    def _end(self, now: float) -> None:
+    def _end(self, now: float, over: bool = False) -> None:
+        """over: it closed its output, so that its exit code is here or comes in a moment."""
         process, self.process, self.rest, self.up = self.process, None, b"", False
         if process:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.5 if over else 0.0)
             code = process.poll()
             self.trouble = "what looks at the GPUs " + ("does not answer" if code is None else f"ended (exit code {code})")
             for pipe in (process.stdin, process.stdout):
