@@ -67,6 +67,12 @@ class TestOpening:
             assert (error.kind, error.detail) == ("busy", f"pid {os.getpid()}")
         Store(path).close()
 
+    def test_a_link_to_the_file_lets_no_second_agent_in(self, path: Path) -> None:
+        link = path.with_name("link.db")
+        link.symlink_to(path)
+        with Store(path):
+            assert refused(link).kind == "busy"
+
     def test_a_reader_of_nothing(self, path: Path) -> None:
         assert refused(path, readonly=True).kind == "missing"
         assert refused(path, alone=False).kind == "missing"
@@ -419,6 +425,9 @@ class TestFullDisk:
                 store.add_event(T, {"n": number, "text": "x" * 5000})
             assert (len(store._waiting), len(store._pending)) == (50, 20)
             assert store.lost >= 50 + 80
+            for number in range(100):
+                store.add_sample(T + 6000 + number, {})  # no GPU answers
+            assert len(store._waiting) == 50
             store._rows("PRAGMA max_page_count=100000")
             assert store.add_sample(T + 9000, TICK)
             assert [event["n"] for event in store.events()] == list(range(99, 79, -1))
@@ -501,6 +510,50 @@ class TestWhileInUse:
                 store.add_event(float("nan"), {})  # NaN is NULL to SQLite
             assert store.add_event(T, {})
             assert len(store.events()) == 1
+
+    def test_a_fault_that_is_not_of_the_database_stands_in_nobodys_way_either(self, path: Path) -> None:
+        with Store(path) as store:
+            with pytest.raises(OverflowError):
+                store.add_event(1 << 70, {})
+            assert store.add_event(T, {})
+            assert len(store.events()) == 1
+
+    def test_the_file_is_let_go_where_what_waits_cannot_be_written(self, path: Path) -> None:
+        store = Store(path)
+        store.add_sample(T, TICK)
+        assert not store.add_sample(T + 0.1, {1: Sample(TICK[1].values, ms=1 << 70)})
+        with pytest.raises(OverflowError):
+            store.close()
+        Store(path).close()
+
+    def test_names_that_are_no_utf_8_are_kept_as_far_as_they_can_be(self, path: Path) -> None:
+        odd = os.fsdecode(b"caf\xe9")
+        with Store(path) as store, Store(path, alone=False) as web:
+            gpu = store.see_gpu("GPU-a", 0, odd, None, None)
+            number = store.open_incident(T, {"command": odd})
+            web.acknowledge(number, T, {"by": odd})
+            web.add_silence(T + 9, {"note": odd})
+            store.notice_failed(store.add_notice(T, {}), T + 9, odd)
+            for _ in range(2):
+                assert store.add_work([Use(T, gpu, 1, odd, odd, odd, 5, 5)])
+            assert store.put_now(f'"{odd}"')
+            assert store.problem is None
+            [incident], [silence], [notice], [used] = store.incidents(), store.silences(T), store.notices(), store.work(T, T + 300)
+            told = [incident["command"], incident["ack"]["by"], silence["note"], notice["problem"], used.name, store.now()]
+            assert told == [*["caf?"] * 5, '"caf?"']
+            assert used.present_seconds == 0.01
+        with Store(path) as store:
+            assert store.gpus()[0].name == "caf?"
+
+    def test_a_second_agent_that_got_in_does_not_stop_the_first(self, path: Path) -> None:
+        with Store(path) as store:
+            store.see_gpu("GPU-a", 0, None, None, None)
+            Path(f"{path}.lock").unlink()
+            with Store(path) as other:
+                for second in range(4):
+                    assert (store, other)[second % 2].add_sample(T + second, TICK)
+                assert store.rollup()
+                assert len(other.raw(1, T, T + 9)) == 4
 
     def test_another_writer_that_holds_the_file_for_long_is_waited_for_later(self, path: Path) -> None:
         with Store(path) as store:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ongpu.store import Keep, Store
+from ongpu.store import Keep, Store, StoreError
 
 T = 1_800_000_000.0
 
@@ -103,6 +103,19 @@ class TestIncidents:
         assert [one["n"] for one in store.events()] == list(range(29, 19, -1))
         assert [one["id"] for one in store.incidents()] == [*range(30, 20, -1), 1]
 
+    def test_those_of_the_time_without_a_file_do_not_make_the_others_too_many(self, store: Store) -> None:
+        for second in range(3):
+            store.add_event(T + second, {})
+            store.close_incident(store.open_incident(T + second, {}), T + second)
+            store.notice_sent(store.add_notice(T, {}), T)
+        store._wait(StoreError("full", store.path))
+        assert store.add_event(T + 3, {}) > 1_000_000
+        store.close_incident(store.open_incident(T + 3, {}), T + 3)
+        store.notice_sent(store.add_notice(T, {}), T)
+        store.renew()
+        assert store.trim(T + 4, budget=60)
+        assert [len(store.incidents()), len(store.events()), *store._rows("SELECT count(*) FROM notice")] == [4, 4, (4,)]
+
 
 class TestEvents:
     def test_the_latest_first(self, store: Store) -> None:
@@ -135,3 +148,18 @@ class TestSilences:
         store.end_silence(second, T + 71)
         store.end_silence(second, T + 500)  # an end is not moved back
         assert store.silences(T + 72) == []
+
+    def test_they_go_with_the_history(self, tmp_path: Path) -> None:
+        with Store(tmp_path / "watch.db", keep=Keep(five=86_400)) as store:
+            store.add_silence(T, {})
+            last = store.add_silence(T + 50_000, {})
+            assert store.trim(T + 100_000, budget=60)
+            assert [one["id"] for one in store.silences(0)] == [last]
+            assert store.trim(T + 180_000, budget=60)
+            assert store.silences(0) == []
+            assert store.add_silence(T, {}) == last + 1
+
+    def test_where_there_is_no_file_it_is_refused(self, store: Store) -> None:
+        store._wait(StoreError("full", store.path))
+        with pytest.raises(StoreError, match="no room left"):
+            store.add_silence(T, {})

@@ -1,5 +1,6 @@
 """Samples: what was written is read; rollups say what a plain count of the samples says; nothing is overwritten or made up."""
 
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from parts.store_rows import rolled_by_hand, sample, samples
 
 from ongpu.facts.sample import COLUMNS, PLACE
-from ongpu.store import Keep, Point, Sample, Store
+from ongpu.store import Keep, Point, Sample, Store, Use
 from ongpu.store.schema import COUNTERS, GAUGES, ROLLED
 
 T = 1_800_000_000.0  # a multiple of 300
@@ -221,6 +222,54 @@ class TestTrim:
         assert store.trim(T + 8 * 3600, budget=60)
         assert store.raw(1, 0, 4e9) == []
 
+    def test_a_clock_that_leaps_ahead_and_is_set_right_costs_no_history(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        path, year = tmp_path / "watch.db", 366 * 86_400
+
+        def kept(store: Store) -> list[int]:
+            rolled = (store.rolled(level, 1, 0, 4e9) for level in ("ten", "five"))
+            return [*map(len, (store.raw(1, 0, 4e9), *rolled, store.work(0, 4e9), store.events(), store.incidents()))]
+
+        with Store(path, keep=Keep(ten=86_400, five=2 * 86_400)) as store:
+            gpu = store.see_gpu("GPU-a", 0, None, None, None)
+            store.add_sample(T, {gpu: sample(util=1)})
+            store.rollup()
+            store.add_work([Use(T, gpu, 1, "li", None, None, 5, 5)])
+            store.add_event(T, {})
+            store.close_incident(store.open_incident(T, {}), T)
+            assert store.trim(T + 60, budget=60)
+            store.trim(T + year, budget=60)
+            store.trim(T + year + 60, budget=60)
+            assert kept(store) == [1] * 6
+        with Store(path, keep=Keep(ten=86_400, five=2 * 86_400)) as store:
+            store.trim(T + year, budget=60)
+            assert kept(store) == [1] * 6
+            store.trim(T + 120, budget=60)  # set right: what comes later is measured anew
+            store.trim(T + 3 * 3600, budget=60)
+            assert kept(store) == [1] * 6
+            clock = time.monotonic()
+            monkeypatch.setattr("time.monotonic", lambda: clock)
+            store.trim(T + year, budget=60)
+            clock += 3599
+            store.trim(T + year, budget=60)
+            assert kept(store) == [1] * 6
+            clock += 1
+            assert store.trim(T + year, budget=60)  # it has been so for an hour: it is so
+            assert kept(store) == [0] * 6
+
+    def test_charts_are_as_fine_as_before_once_a_wrong_clock_was_set_right(self, tmp_path: Path) -> None:
+        with Store(tmp_path / "watch.db") as store:
+            gpu = store.see_gpu("GPU-a", 0, None, None, None)
+            store.add_sample(T, {gpu: sample(util=1)})
+            store.rollup()
+            assert store.trim(T + 500 * 86_400, budget=60)
+            seconds = range(290, 310)
+            for second in seconds:
+                store.add_sample(T + second, {gpu: sample(mj=1000)})
+            store.rollup()
+            chart = store.series(gpu, "energy", T + 300, T + 310)
+            assert [point.t - T for point in chart] == list(range(300, 310))
+            assert sum(point.avg or 0 for point in store.series(gpu, "energy", T, T + 310)) == len(seconds)
+
     def test_the_file_stays_under_its_limit_and_raw_goes_first(self, tmp_path: Path, small: int) -> None:
         with Store(tmp_path / "watch.db", keep=Keep(max_bytes=small)) as store:
             gpus = [store.see_gpu(f"GPU-{number}", number, None, None, None) for number in range(16)]
@@ -241,6 +290,19 @@ class TestTrim:
             assert len(store.rolled("five", 1, T, now)) >= 60
             assert len(store.rolled("ten", 1, now - 3600, now)) >= 359
             assert store.rolled("ten", 1, T, T + 600) == []
+
+    def test_a_flood_of_events_leaves_room_for_samples(self, tmp_path: Path, small: int) -> None:
+        with Store(tmp_path / "watch.db", keep=Keep(max_bytes=small)) as store:
+            gpu = store.see_gpu("GPU-a", 0, None, None, None)
+            for minute in range(60):
+                for number in range(100):
+                    store.add_event(T + 60 * minute, {"n": number, "text": "x" * 400})
+                assert store.add_sample(T + 60 * minute, {gpu: sample(util=1)})
+                assert store.rollup()
+                assert store.trim(T + 60 * minute, budget=60)
+            assert store.problem is None
+            assert len(store.rolled("five", gpu, T, T + 3600)) == 12
+            assert len(store.events()) > 100
 
     def test_a_smaller_limit_gives_room_back(self, tmp_path: Path, small: int) -> None:
         path = tmp_path / "watch.db"

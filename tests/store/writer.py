@@ -8,6 +8,7 @@ import time
 
 from ongpu.facts.sample import COLUMNS
 from ongpu.store import Sample, Store, Use
+from ongpu.store.samples import LAST
 
 T = 1_800_000_000
 
@@ -17,7 +18,7 @@ def write(path: str, said: int, ticks: int | None = None) -> None:
     dice = random.Random()
     with Store(path) as store:
         gpus = [store.see_gpu(f"GPU-{number}", number, None, None, None) for number in range(4)]
-        start = store._n  # also the seconds since T: ticks are numbered by it
+        start = store._rows(LAST)[0][0]  # also the seconds since T: ticks are numbered by it
         os.write(said, b"ready\n")
         for tick in itertools.count(start + 1) if ticks is None else range(start + 1, start + 1 + ticks):
             rows = {gpu: Sample([tick % 100] * len(COLUMNS), 1000, 5, False, True) for gpu in gpus}

@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -120,11 +120,13 @@ class File:
     def close(self) -> None:
         """Writes what waits, as far as the disk takes it, and lets go of the file. May be called twice."""
         with self._turn:
-            if not self.readonly:
-                with contextlib.suppress(sqlite3.ProgrammingError):
-                    self._finish()
-            self._db.close()
-            self._let_go()
+            try:
+                if not self.readonly:
+                    with contextlib.suppress(sqlite3.ProgrammingError):
+                        self._finish()
+            finally:
+                self._db.close()
+                self._let_go()
 
     def __enter__(self) -> Self:
         return self
@@ -283,10 +285,10 @@ class File:
             if len(self._pending) >= MAX_PENDING:
                 self._pending.popleft()
                 self.lost += 1
-            self._pending.append((sql, values))
+            self._pending.append((sql, sound(values)))
             try:
                 return self._write("durable", lambda db: None, durable=True)
-            except sqlite3.Error:  # a fault of ours: it must not stand in the way of what follows
+            except BaseException:  # a fault of ours: it must not stand in the way of what follows
                 self._pending.pop()
                 raise
 
@@ -340,6 +342,11 @@ class File:
         except OSError:
             return False
         return (status.st_dev, status.st_ino) == self._inode
+
+
+def sound(values: Iterable[Any]) -> tuple[Any, ...]:
+    """Values as SQLite takes them: what stands in a text for bytes that are no UTF-8 (half a surrogate pair) becomes a question mark."""
+    return tuple(value.encode("utf-8", "replace").decode("utf-8") if isinstance(value, str) else value for value in values)
 
 
 def _connected(place: str) -> sqlite3.Connection:

@@ -7,11 +7,12 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
-from ongpu.store.file import File
+from ongpu.store.file import LEAST_BYTES, File, sound
 
 Body = dict[str, Any]
 
 MOST = 100_000  # events, closed incidents, sent notices
+EACH = 16 << 10  # and one for so many bytes that the file may have: a flood of them must leave room for the samples
 
 
 class Incidents(File):
@@ -35,12 +36,13 @@ class Incidents(File):
             return self._next[table] - 1
 
     def _forget(self, before: float) -> bool:
-        """Drops events, closed incidents and sent notices that are older, or more than MOST of them."""
-        stale = [sql for sql in _STALE if self._rows(f"SELECT 1 FROM {sql} LIMIT 1", {"before": before, "most": MOST})]
+        """Drops events, closed incidents, sent notices and silences that are older, and of all but the last those that are too many."""
+        values = {"before": before, "most": min(MOST, max(self.keep.max_bytes, LEAST_BYTES) // EACH)}
+        stale = [sql for sql in _STALE if self._rows(f"SELECT 1 FROM {sql} LIMIT 1", values)]
 
         def drop(db: sqlite3.Connection) -> None:
             for sql in stale:
-                db.execute(f"DELETE FROM {sql}", {"before": before, "most": MOST})
+                db.execute(f"DELETE FROM {sql}", values)
             db.execute("DELETE FROM ack WHERE incident NOT IN (SELECT id FROM incident)")
 
         return not stale or self._write("trim", drop)
@@ -135,8 +137,8 @@ class Incidents(File):
 
     def _at_once(self, sql: str, *values: Any) -> int:
         numbers: list[int | None] = []
-        if not self._write("silence", lambda db: numbers.append(db.execute(sql, values).lastrowid), durable=True):
-            raise self._problems.pop("silence")  # it is told to who asked, and not tried again
+        if not self._write("silence", lambda db: numbers.append(db.execute(sql, sound(values)).lastrowid), durable=True):
+            raise self._problems.pop("silence", None) or self._problems["file"]  # it is told to who asked, and not tried again
         return numbers[0] or 0
 
 
@@ -144,10 +146,13 @@ _HIGHEST = """SELECT 'incident', max(id) FROM incident UNION ALL SELECT 'event',
     UNION ALL SELECT 'notice', max(id) FROM notice"""
 
 
+# Counted, and not reckoned from the ids: those that were given while there was no file are far above the others.
+_MANY = "id <= (SELECT id FROM {0} ORDER BY id DESC LIMIT 1 OFFSET :most)"
 _STALE = (
-    "event WHERE t < :before", "event WHERE id <= (SELECT max(id) FROM event) - :most",
-    "incident WHERE closed < :before", "incident WHERE closed IS NOT NULL AND id <= (SELECT max(id) FROM incident) - :most",
-    "notice WHERE sent < :before", "notice WHERE sent IS NOT NULL AND id <= (SELECT max(id) FROM notice) - :most",
+    "event WHERE t < :before", f"event WHERE {_MANY.format('event')}",
+    "incident WHERE closed < :before", f"incident WHERE closed IS NOT NULL AND {_MANY.format('incident')}",
+    "notice WHERE sent < :before", f"notice WHERE sent IS NOT NULL AND {_MANY.format('notice')}",
+    "silence WHERE until < :before",
 )  # fmt: skip
 
 

@@ -113,11 +113,14 @@ def refusal(error: OSError, path: Path) -> StoreError:
 
 
 def lock(path: Path) -> int:
-    """Keeps a second agent out, for as long as the process lives; a file of its own, because closing SQLite's would drop SQLite's locks."""
+    """Keeps a second agent out, for as long as the process lives, whichever link leads to the file.
+
+    By a file of its own, because closing SQLite's would drop SQLite's locks.
+    """
     import fcntl
 
     try:
-        held = os.open(f"{path}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o640)
+        held = os.open(f"{os.path.realpath(path)}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o640)
     except OSError as error:
         raise refusal(error, path) from error
     try:

@@ -22,6 +22,8 @@ _SANE = 1 << 53  # NVML fills what it does not know with all ones
 SECONDS = {"raw": 1, "ten": 10, "five": 300}
 # Down to how many seconds each level goes, in this order, while the file is too large.
 _FLOORS = (("raw", 900), ("ten", 86_400), ("five", 7 * 86_400), ("ten", 3600), ("raw", 0), ("ten", 0), ("five", 0))
+LEAP = 86_400  # s: a clock that is further ahead of the last trim than this has leapt, or nobody was here
+PATIENCE = 3600  # s for which nothing goes for its age then
 _SLICE = {"raw": 300, "ten": 3 * 3600, "five": 2 * 86_400}  # seconds of rows that one transaction drops
 
 
@@ -60,9 +62,9 @@ class Samples(File):
             self._keep_gpu(known[key])
         self._waiting: deque[tuple[float, Mapping[int, Sample]]] = getattr(self, "_waiting", deque())
         self._size = sum(len(rows) for _, rows in self._waiting)
-        known_ticks = "SELECT max(n) FROM (SELECT max(n) AS n FROM tick UNION ALL SELECT value FROM mark WHERE name = 'done')"
-        self._n: int = self._rows(known_ticks)[0][0] or 0
+        self._rows(LAST)  # what is damaged there is to show now
         self._tried = float("-inf")
+        self._leapt: float | None = None  # when (time.monotonic) the clock was first seen to be far ahead
 
     def _finish(self) -> None:
         self.flush()
@@ -103,7 +105,7 @@ class Samples(File):
         with self._turn:
             self._waiting.append((t, rows))
             self._size += len(rows)
-            while self._size > MAX_WAITING:
+            while max(self._size, len(self._waiting)) > MAX_WAITING:  # a tick may be of no GPU
                 self._size -= len(self._waiting.popleft()[1])
                 self.lost += 1
             if abs(t - self._tried) < (AGAIN if "samples" in self._problems else TOGETHER):
@@ -116,21 +118,21 @@ class Samples(File):
         with self._turn:
             if not self._waiting:
                 return True
-            ticks, raw, n = [], [], self._n
-            for t, rows in self._waiting:
-                n += 1
-                ticks.append((n, round(t * 1000)))
-                for gpu, sample in rows.items():
-                    values = [value if value is None or 0 <= value < _SANE else None for value in sample.values]
-                    raw.append((n, self._alias.get(gpu, gpu), sample.ms, sample.mj, sample.estimated, sample.held, *values))
 
             def add(db: sqlite3.Connection) -> None:
+                ticks, raw = [], []
+                ((last,),) = db.execute(LAST)  # asked each time: a number is nobody's own
+                for n, (t, rows) in enumerate(self._waiting, last + 1):
+                    ticks.append((n, round(t * 1000)))
+                    for gpu, sample in rows.items():
+                        values = [value if value is None or 0 <= value < _SANE else None for value in sample.values]
+                        raw.append((n, self._alias.get(gpu, gpu), sample.ms, sample.mj, sample.estimated, sample.held, *values))
                 db.executemany("INSERT INTO tick VALUES (?, ?)", ticks)
                 db.executemany(_ADD, raw)
 
             if not self._write("samples", add):
                 return False
-            self._n, self._size = n, 0
+            self._size = 0
             self._waiting.clear()
             return True
 
@@ -145,7 +147,8 @@ class Samples(File):
         """Drops what is older than `keep` says, then, while the file is too large, the oldest raw, 10 s and 5 min rows.
 
         Stops after `budget` seconds of its own time; the rest goes at the next call (call it every minute). True: nothing is left to do.
-        Ticks that are not rolled up yet are never dropped, and the last week of 5 min rows only when nothing else is left.
+        Ticks that are not rolled up yet are never dropped, and the last week of 5 min rows only when nothing else is left. Where the clock
+        has leapt ahead by more than a day, nothing goes for its age for an hour: a wrong date that is soon set right costs no history.
         """
         self._may_write()
         try:
@@ -155,10 +158,7 @@ class Samples(File):
             return False
 
     def _trim(self, now: float, end: float) -> bool:
-        for level in ("raw", "ten", "five"):
-            if not self._drop(level, now - getattr(self.keep, level), now, end):
-                return False
-        if not self._forget(now - self.keep.five):
+        if self._believes(now) and not self._age(now, end):
             return False
         limit = max(self.keep.max_bytes, LEAST_BYTES)
         for level, floor in _FLOORS:
@@ -170,6 +170,25 @@ class Samples(File):
                     return False
         self._problems.pop("trim", None)
         return self.size()[0] <= limit or self._shrink(2000)  # the limit was made smaller
+
+    def _believes(self, now: float) -> bool:
+        """Whether what is old by this clock may go; the file remembers the last that was believed."""
+        ((last,),) = self._rows("SELECT max(value) FROM mark WHERE name = 'trimmed'")
+        if last is None or now - last <= LEAP:
+            self._leapt = None
+            return True
+        if self._leapt is None:
+            self._leapt = time.monotonic()
+        return time.monotonic() - self._leapt >= PATIENCE
+
+    def _age(self, now: float, end: float) -> bool:
+        """Drops what is older than `keep` says; False where time or room ran out."""
+        if not self._write("trim", lambda db: db.execute("INSERT OR REPLACE INTO mark VALUES ('trimmed', ?)", (int(now),))):
+            return False
+        for level in ("raw", "ten", "five"):
+            if not self._drop(level, now - getattr(self.keep, level), now, end):
+                return False
+        return self._forget(now - self.keep.five)
 
     def _drop(self, level: str, before: float, now: float, end: float) -> bool:
         """Drops in slices what is older; False where time or room ran out."""
@@ -212,7 +231,7 @@ class Samples(File):
 
     def put_now(self, text: str) -> bool:
         """Replaces the latest state (JSON); call it at most once a second."""
-        body = zlib.compress(text.encode(), 1)
+        body = zlib.compress(text.encode("utf-8", "replace"), 1)
         return self._write("now", lambda db: db.execute("INSERT OR REPLACE INTO now VALUES (1, ?)", (body,)))
 
     def now(self) -> str | None:
@@ -221,6 +240,8 @@ class Samples(File):
         return zlib.decompress(rows[0][0]).decode() if rows else None
 
 
+# Of the last tick, dropped or not.
+LAST = "SELECT coalesce(max(n), 0) FROM (SELECT max(n) AS n FROM tick UNION ALL SELECT value FROM mark WHERE name = 'done')"
 _ADD = f"INSERT INTO raw VALUES ({', '.join('?' * (6 + len(COLUMNS)))})"
 
 
@@ -278,6 +299,10 @@ def _roll(db: sqlite3.Connection) -> None:
     if last > done:
         for sql in _ROLLING:
             db.execute(sql, (done, last))
+        # Where the clock was set back behind a cut, what is there now was taken since: it is not to be asked of a coarser level.
+        ((first,),) = db.execute("SELECT min(t) FROM tick WHERE n > ? AND n <= ?", (done, last))
+        whole = -(-first // (SECONDS["five"] * 1000)) * SECONDS["five"]
+        db.execute("UPDATE mark SET value = min(value, ?) WHERE name IN ('cut_raw', 'cut_ten', 'cut_five')", (whole,))
         db.execute("INSERT OR REPLACE INTO mark VALUES ('done', ?)", (last,))
 
 

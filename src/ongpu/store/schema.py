@@ -11,7 +11,8 @@ ten, five what became of raw: 10 s and 5 min of one GPU, t: begin, s. Every colu
           ticks are rolled up in the order of n, each exactly once, into whichever bucket their time names:
             n ticks, ms; for a gauge X: X (sum), X_max, X_none (ticks without it); reasons (OR); ecc, replays (max);
             mj, mj_estimated (the part that is estimated); busy: percent x ms; idle: ms held and below 5 %
-mark      done: the last tick that was rolled up; cut_raw, cut_ten, cut_five: rows before this time (s) were dropped
+mark      done: the last tick that was rolled up; cut_raw, cut_ten, cut_five: rows before this time (s) were dropped;
+          trimmed: by which clock (s), at the last time
 who       whom GPU time is charged to. state 1: a process, 0: nobody held the GPU, -1: not told. NULL: not visible; last: its last t
 work      what `who` used of a GPU in 5 min; times in ms, energy in mJ:
             ms (was there), share (of the GPU's time: two at once have half each), busy, idle (shares of those),

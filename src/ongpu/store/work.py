@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from ongpu.store.file import File
+from ongpu.store.file import File, sound
 
 BUCKET = 300  # s
 By = Literal["user", "job", "gpu", "command"]
@@ -68,7 +68,7 @@ class Work(File):
 
         def add(db: sqlite3.Connection) -> None:
             for use in given:
-                key = (use.state, use.user, use.job, use.command)
+                key = sound((use.state, use.user, use.job, use.command))
                 found = db.execute("SELECT id FROM who WHERE state = ? AND user IS ? AND job IS ? AND command IS ?", key).fetchone()
                 who = (
                     found[0]
