@@ -94,7 +94,7 @@ def test_recipes_are_well_formed() -> None:
     for name, recipe in recipes().items():
         assert recipe["command"], name
         for step in recipe["command"]:
-            assert step["risk"] in ("safe", "disruptive", "destructive"), name
+            assert step["risk"] in ("look", "safe", "disruptive", "destructive"), name
             assert set(step["on"].split()) <= platforms, (name, step["on"])
             if re.search(r"\b(purge|autoremove|rm -r|uninstall|remove)\b", step["run"]) and "pip" not in step["run"]:
                 assert step["risk"] == "destructive" or "docker" in step["run"], (name, step["run"])
@@ -112,9 +112,27 @@ READING = (
 def test_what_is_called_safe_needs_no_root_or_only_reads_or_loads_a_module() -> None:
     for name, recipe in recipes().items():
         for step in recipe["command"]:
-            if step["risk"] == "safe":
+            if step["risk"] in ("look", "safe"):
                 asks = len(re.findall(r"\bsudo\b", step["run"]))
                 assert asks == len(re.findall(rf"\bsudo (?:{READING})", step["run"])), (name, step["run"])
+
+
+# What only tells; each part of a command that is joined by ; && | or || begins with it.
+TELLS = (
+    r"(?:sudo )?(?:cat|ls|lspci|dmesg|lsmod|modinfo|dkms status|dpkg -l|rpm -qa?|apt list|apt-cache|mokutil --sb-state|ldconfig -p|ldd|"
+    r"free|df|ps|id|env|uname|grep|head|tail|findstr|which|journalctl|systemctl status|fuser -v|ip |iostat|sar|nfsiostat|vm_stat|"
+    r"grubby --info|(?:python -m )?pip (?:show|list|check)|nvidia-smi(?! -i)|docker (?:info|run .*nvidia-smi$)|"
+    r"kubectl (?:get|describe)|wsl\.exe -l|"
+    r"srun .*nvidia-smi)\b"
+)
+
+
+def test_what_only_tells_is_called_a_look() -> None:
+    for name, recipe in recipes().items():
+        for step in recipe["command"]:
+            if step["risk"] == "safe":
+                parts = re.split(r";|&&|\|\|?(?=(?:[^']*'[^']*')*[^']*$)", step["run"])
+                assert not all(re.match(TELLS, part.strip()) for part in parts), (name, step["run"])
 
 
 def test_symptoms_are_well_formed() -> None:

@@ -199,11 +199,12 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One repair command for this platform."""
+    """One repair command for this platform; looks: it only tells more (or tries whether it works now) and repairs nothing."""
 
     run: str
     risk: Risk
     undo: str = ""
+    looks: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,9 +13,10 @@ from fronts_run import ongpu
 from parts.machines import Box, build_nvml
 from parts.torches import build_torch
 
+from ongpu.facts.environment import Machine
 from ongpu.fronts import fix
-from ongpu.model import Command, Risk
-from ongpu.report.recipes import table
+from ongpu.model import Command, Finding, Fix, Report, Risk, Verdict
+from ongpu.report.recipes import commands, table
 
 RUN = Path(__file__).parent / "fix_run.py"
 # Installs what is asked for from a folder of unpacked wheels, as pip does: metadata and files, the former version removed.
@@ -220,12 +221,22 @@ def test_what_pip_cannot_bring_back_is_not_removed(place: Place) -> None:
         ("Remove-Item Env:CUDA_VISIBLE_DEVICES", False),
         ("setx CUDA_DEVICE_ORDER PCI_BUS_ID", False),
         ("uv venv --python 3.12 && . .venv/bin/activate", False),
-        ("nvidia-smi", False),
     ],
 )
 def test_what_a_child_process_can_do(run: str, is_run: bool) -> None:
     assert fix._runnable(Command(run, Risk.SAFE)) is is_run
     assert bool(fix._why_not(Command(run, Risk.SAFE))) is not is_run
+
+
+@pytest.mark.parametrize(
+    "recipe", ["find-libcuda", "look-at-process", "look-at-disk", "look-at-traffic", "show-library-resolution", "ask-slurm-gpu"]
+)
+def test_a_look_is_never_taken_for_a_repair(recipe: str) -> None:
+    report = Report(subject="x", verdict=Verdict.FOUND, facts=(Machine(system="linux", distribution="debian"),))
+    looks = [one for one in commands(Finding(fixes=(Fix(recipe, {"pid": "7"}),)), report) if not one.run.startswith("export ")]
+    assert looks
+    assert not list(fix._safe(fix.Step(Finding(), tuple(looks))))
+    assert {fix._why_not(one) for one in looks} == {", only looks"}
 
 
 def test_every_recipe_that_sets_a_variable_is_left_to_the_reader() -> None:

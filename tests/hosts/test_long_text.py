@@ -115,3 +115,16 @@ def test_a_long_file_of_any_encoding(tmp_path: Path, encoding: str) -> None:
     assert lines[40_000] == XID
     assert lines[60_002] == "显卡错误"
     assert item.numbers
+
+
+def test_a_literals_word_is_looked_for_in_words_that_are_long_enough() -> None:
+    words = [b"a", b"bc", b"outofmemoryerror", b"memory", b"mem", b"cudaerror"]
+    text, reach = long_shapes._longest_first(words, 20)
+    for word in (b"a", b"c", b"ofmemory", b"memory", b"error", b"memoryerrors", b"zz", b"outofmemoryerror"):
+        assert (text.find(word, 0, reach[len(word)]) >= 0) is any(word in one for one in words), word
+
+
+@pytest.mark.parametrize("literal", ["memory", "outofmemoryerror", "fallen off"])
+def test_a_literal_in_a_longer_word_is_found_whatever_stands_around_it(literal: str) -> None:
+    data = log(5000, {2500: f"x{literal}y: z", 2501: "a b c d e f g"})
+    assert at(scan([data], [literal]), 2500)

@@ -37,3 +37,35 @@ def test_the_comments_of_a_program_are_read_as_words() -> None:
     report = explain(text)
     assert report.findings[0].slug == "display-watchdog-timeout"
     assert report.findings[0].refs[0].line == 3
+
+
+PROGRAM = "import torch\n\ndef main():\n    return torch.zeros(1).cuda()\n\nmain()\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "slug"),
+    [
+        ('"""\nAssertionError: Torch not compiled with CUDA enabled\n"""\n', "cpu-only-build"),
+        (
+            "'''\nTraceback (most recent call last):\n  File \"a.py\", line 1, in <module>\n"
+            "ImportError: libcudnn.so.8: cannot open shared object file\n'''",
+            "cudnn-missing",
+        ),
+    ],
+)
+def test_an_error_in_a_string_below_a_program_is_read(said: str, slug: str) -> None:
+    report = explain(PROGRAM + said)
+    assert report.findings[0].slug == slug
+    assert report.findings[0].refs[0].line > PROGRAM.count("\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"""\nRaises AssertionError: Torch not compiled with CUDA enabled\n"""\n' + PROGRAM,  # its docstring
+        PROGRAM + "'''\nmodel = model.to('cpu')  # Torch not compiled with CUDA enabled\n'''\n",  # code that was taken out
+        PROGRAM + "x = '''\nAssertionError: Torch not compiled with CUDA enabled\n'''\n",  # a value
+    ],
+)
+def test_other_strings_of_a_program_are_not(text: str) -> None:
+    assert not [f for f in explain(text).findings if f.slug == "cpu-only-build"]

@@ -169,3 +169,43 @@ def test_names_that_are_words_of_every_log_are_left_in_it() -> None:
     redactor = for_this_machine("max", "trainer")
     assert redactor.text("x = max(1, 2)  # trainer.fit(model)") == "x = max(1, 2)  # trainer.fit(model)"
     assert "/home/max/" not in redactor.text("/home/max/x.py")
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("password: zq&zq'zq-zq", "password: <secret>"),
+        ("DB_PASSWORD=zq'zq}zq\\zq", "DB_PASSWORD=<secret>"),
+        ("PASSWORD='zq''zq'", "PASSWORD='<secret>'"),
+        ("PASSWORD='zq'\\''zq' next", "PASSWORD='<secret>' next"),
+        ('password: "zq\\"zq" next', 'password: "<secret>" next'),
+        ("--password 'zq zq' next", "--password '<secret>' next"),
+        ('["--token","zq"]', '["--token","<secret>"]'),
+        ("- name: HF_TOKEN\n  value: zq'zq&zq", "- name: HF_TOKEN\n  value: <secret>"),
+        ("curl -u bob:zq'zq x", "curl -u <secret> x"),
+        ("https://bob:zq@zq@pypi.org/simple", "https://<login>@pypi.org/simple"),
+        ("https://pypi.org/x?token=zq&flag=1", "https://pypi.org/x?token=<secret>&flag=1"),
+        ("TOKEN=zq&& nvidia-smi", "TOKEN=<secret>&& nvidia-smi"),
+        ("['TOKEN=zq', 'B=c']", "['TOKEN=<secret>', 'B=c']"),
+    ],
+)
+def test_a_secret_goes_to_its_end_and_no_further(text: str, left: str) -> None:
+    assert Redactor().text(text) == left
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("http://gpuhost:8000/v1", "http://host1:8000/v1"),
+        ("http://localhost:8000/v1", "http://localhost:8000/v1"),
+        ("nfs.sjtu.edu.cn:/data on /data", "host1:/data on /data"),
+        ("server nfs.sjtu.edu.cn not responding", "server host1 not responding"),
+        ("storage.ox.ac.uk not responding", "host1 not responding"),
+        ("Looking in indexes: https://mirror.sjtu.edu.cn/pypi/web/simple", "Looking in indexes: https://mirror.sjtu.edu.cn/pypi/web/simple"),
+        ("版本: 2.2.4.0", "版本: 2.2.4.0"),
+        ("固件版本为 96.0.2.3", "固件版本为 96.0.2.3"),
+        ("地址: 10.2.3.4", "地址: ip1"),
+    ],
+)
+def test_hosts_by_their_ending_and_versions_in_chinese(text: str, left: str) -> None:
+    assert Redactor().text(text) == left

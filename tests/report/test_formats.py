@@ -1,6 +1,7 @@
 """Text that came from evidence is data in every format."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from asking import explain
@@ -60,3 +61,12 @@ def test_harmless_lines_are_told_only_where_nothing_is_wrong() -> None:
 def test_evidence_without_words_of_its_own_says_what_it_is(source: str, quote: str, english: str, chinese: str) -> None:
     ref = Ref(source, 1, quote)
     assert (shown(ref, "en"), shown(ref, "zh")) == (english, chinese)
+
+
+def test_evidence_without_lines_is_told_without_a_number() -> None:
+    report = explain(EVIL)
+    setting, text = Ref("nvidia-smi", 0, "persistence mode is off"), Ref("dmesg", 7, "NVRM: a line")
+    told = replace(report, findings=(replace(report.findings[0], refs=(setting, text)),))
+    for shown_in in (as_markdown.render(told), as_html.render(told), as_text.render(told)):
+        assert "nvidia-smi:0" not in shown_in
+        assert "dmesg:7" in shown_in

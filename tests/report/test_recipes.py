@@ -6,7 +6,7 @@ from ongpu.facts.driver import Driver, SystemPackages
 from ongpu.facts.environment import Machine
 from ongpu.facts.framework import Package, Packages, Python
 from ongpu.facts.hardware import Gpu, Gpus
-from ongpu.model import Fact, Finding, Fix, Report, Verdict
+from ongpu.model import Fact, Finding, Fix, Report, Risk, Verdict
 from ongpu.report.recipes import commands
 
 
@@ -74,8 +74,19 @@ def test_nothing_stands_in_where_no_build_runs() -> None:
         ("/opt/venv/bin/python", False, "uv pip install 'numpy<2' --python /opt/venv/bin/python"),
         ("/opt/venv/lib/python3.11/site-packages", True, "/opt/venv/bin/python -m pip install 'numpy<2'"),
         ("/opt/venv/lib/python3.11/site-packages", False, "uv pip install 'numpy<2' --python /opt/venv"),
+        (r"C:\venv\Lib\site-packages", True, r"C:\venv\Scripts\python.exe -m pip install 'numpy<2'"),
+        (r"C:\venv\Lib\site-packages", False, r"uv pip install 'numpy<2' --python C:\venv"),
+        (r"C:\My Work\Scripts\python.exe", True, r""" "C:\My Work\Scripts\python.exe" -m pip install 'numpy<2'""".strip()),
     ],
 )
 def test_the_environment_that_was_examined(executable: str, has_pip: bool, run: str) -> None:
     names = {"pip": Package(name="pip", version="24.0")} if has_pip else {}
     assert runs("numpy-1", Python(executable=executable), Packages(packages=names, complete=True)) == [run]
+
+
+def test_what_ends_or_starts_the_service_of_others_is_disruptive() -> None:
+    report = Report(subject="x", verdict=Verdict.FOUND, facts=(Machine(system="linux"),))
+    told = commands(Finding(fixes=(Fix("restart-mps"),)), report)
+    risks = {command.run: command.risk for command in told if not command.looks}
+    assert set(risks) == {"echo quit | nvidia-cuda-mps-control", "nvidia-cuda-mps-control -d"}
+    assert set(risks.values()) == {Risk.DISRUPTIVE}

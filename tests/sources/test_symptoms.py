@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ongpu.knowledge.error_lines import Symptom, table
-from ongpu.sources.symptoms import _candidates
+from ongpu.model import Evidence
+from ongpu.sources.symptoms import _candidates, read
 
 LITERALS = [literal for symptom in table() for literal in symptom.literals]
 
@@ -25,3 +26,11 @@ def test_most_literals_are_not_searched_for_in_a_text_of_other_words() -> None:
     text = "the quick brown fox jumps over the lazy dog\n" * 20
     kept = [symptom for symptom in table() if any(len(literal) > 3 for literal in _candidates(text)(symptom))]
     assert len(kept) < len(table()) / 20
+
+
+def test_words_in_encoded_data_say_nothing_and_the_same_words_beside_it_do() -> None:
+    data = "Zm9v" * 900  # longer than what is looked at around a word
+    said = "CUDA out of memory"
+    assert not list(read(Evidence("pasted", f"{data}{said.replace(' ', '')}outofmemoryerror{data}", "x")))
+    assert list(read(Evidence("pasted", f"{data} RuntimeError: {said} {data}", "x")))
+    assert list(read(Evidence("pasted", f"{said} {data}", "x")))

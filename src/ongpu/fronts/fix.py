@@ -15,11 +15,6 @@ from ongpu.report import words
 from ongpu.report.layout import wrap
 from ongpu.report.recipes import commands
 
-LOOKS = (
-    "cat ", "ls ", "lspci", "dmesg", "sudo dmesg", "nvidia-smi", "lsmod", "dkms status", "free", "df ", "pip list", "ldd", "uname", "env",
-    "sudo fuser -v", "fuser -v", "journalctl", "systemctl status", "python -c", "docker info", "docker context ls", "kubectl get",
-    "kubectl describe", "nvcc --version", "grep", "find ", "ubuntu-drivers list", "apt list", "which", "echo", "ongpu",
-)  # fmt: skip
 # What changes the shell that it is typed into: in one of our own it would change nothing that the doctor sees.
 IN_SHELL = (
     "export ", "unset ", "set ", "setx ", "$env:", "Remove-Item Env:", "source ", ". ", "cd ", "ulimit ", "conda activate", "conda deactivate",
@@ -104,7 +99,7 @@ def _safe(step: Step) -> Iterator[Command]:
 def _runnable(command: Command) -> bool:
     """Whether running it repairs: no template that the reader must complete, nothing that acts in their own shell only,
     nothing that only looks."""
-    return not (TEMPLATE.search(command.run) or command.run.startswith((*IN_SHELL, *LOOKS)) or "activate" in command.run)
+    return not (command.looks or TEMPLATE.search(command.run) or command.run.startswith(IN_SHELL) or "activate" in command.run)
 
 
 def _why_not(command: Command) -> str:
@@ -113,7 +108,7 @@ def _why_not(command: Command) -> str:
         return ""
     if TEMPLATE.search(command.run):
         return say(", to complete", "，需补全")
-    return say(", only looks", "，仅查看") if command.run.startswith(LOOKS) else say(", in your own shell", "，需在你自己的 shell 里执行")
+    return say(", only looks", "，仅查看") if command.looks else say(", in your own shell", "，需在你自己的 shell 里执行")
 
 
 def _show(step: Step, lang: str) -> None:

@@ -12,22 +12,24 @@ URL = lazy(r"(?P<scheme>\b[a-z][a-z0-9+.-]{1,20}://)(?P<login>[^\s/@\"']{1,300}@
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 DOMAIN = lazy(
     rf"(?<![\w.%-])(?:{_LABEL}\.){{1,7}}(?:com|edu|gov|mil|org|net|internal|local|lan|intra|intranet|corp|cluster|localdomain|arpa"
-    r"|(?:ac|edu|co|com|gov|org|net)\.[a-z]{2}|de|fr|ch|uk|nl|eu|cn|jp|kr|ru|it|ca)(?![\w(\[=-]|\.\w)(?P<after>:\d|/)?",
+    r"|(?:ac|edu|co|com|gov|org|net)\.[a-z]{2}|de|fr|ch|uk|nl|eu|cn|jp|kr|ru|it|ca)(?![\w(\[=-]|\.\w)(?P<after>:\d|:?/)?",
     re.IGNORECASE,
 )
 _SURE = ("com", "edu", "gov", "mil")  # as the end of two labels no Python name and no file has them
+_ACADEMIC = lazy(r"\.(?:edu\.[a-z]{2}|ac\.(?:uk|jp|cn|kr|at|be|nz|za|il|th|in|ir|id|cy))$", re.IGNORECASE)  # as the end of three labels likewise
 # Names of the public network that repairs and install logs speak of.
 _PUBLIC = lazy(
     r"(?:^|\.)(?:pytorch\.org|nvidia\.(?:com|cn)|nvidia\.github\.io|github\.com|github\.io|githubusercontent\.com|gitlab\.com|pypi\.org|pythonhosted\.org|"
     r"python\.org|huggingface\.co|docker\.(?:io|com)|nvcr\.io|ghcr\.io|gcr\.io|quay\.io|k8s\.io|kubernetes\.io|ubuntu\.com|debian\.org|canonical\.com|"
     r"launchpad\.net|launchpadcontent\.net|anaconda\.(?:org|com)|conda\.io|conda-forge\.org|tensorflow\.org|keras\.io|google\.com|googleapis\.com|"
-    r"microsoft\.com|apple\.com|readthedocs\.io|stackoverflow\.com|paddlepaddle\.org(?:\.cn)?|bcebos\.com|tsinghua\.edu\.cn|ustc\.edu\.cn|aliyun\.com|"
+    r"microsoft\.com|apple\.com|readthedocs\.io|stackoverflow\.com|paddlepaddle\.org(?:\.cn)?|bcebos\.com|tsinghua\.edu\.cn|ustc\.edu\.cn|mirrors?\.[a-z]{2,12}\.edu\.cn|aliyun\.com|"
     r"kernel\.org|freedesktop\.org|fedoraproject\.org|redhat\.com|centos\.org|rockylinux\.org|archlinux\.org|opensuse\.org|rpmfusion\.org|elrepo\.org|"
     r"wandb\.ai|arxiv\.org|w3\.org|astral\.sh|modelscope\.cn|onnxruntime\.ai|vllm\.ai|ollama\.(?:com|ai)|lightning\.ai|jax\.dev|docs\.rs|intel\.com|amd\.com)$",
     re.IGNORECASE,
 )
 _ASSIGNED = lazy(r"(?:[=<>~!]=|:amd64[ =(]{1,3})$")
 _VERSION_WORD = lazy(r"vers|release|firmware|bios|inforom|driver|toolkit|wheel|package|\bv$|^v\d", re.IGNORECASE)
+_CHINESE_VERSION = lazy(r"(?:版本|固件|升级|降级|更新|回退)(?:号|为|是|到|至)?[\s:：=（(「]{0,4}[vV]?$")
 _LIBRARY = lazy(
     r"cu(?:blas|dnn|da|fft|rand|solver|sparse|tensor|pti|file|quantum)|^nv|nvidia|nccl|\bnpp|tensorrt|\btrt|opencv|^lib|torch|paddle|onnx|triton|\bmkl|\btbb|"
     r"\bdali|openvino|python|^cu\d\d$|vulkan|optix",
@@ -55,7 +57,7 @@ def names_machine(match: "re.Match[str]") -> bool:
     labels = name.lower().split(".")
     if is_public(name) or name.startswith("ip-"):
         return False
-    if labels[-1] in _SURE or match["after"]:
+    if labels[-1] in _SURE or match["after"] or _ACADEMIC.search(name):
         return labels[-1] in _SURE or len(labels) > 2
     return len(labels) > 2 and any(c.isdigit() or c == "-" for c in name)
 
@@ -88,6 +90,8 @@ def is_address4(match: "re.Match[str]") -> bool:
     words = _WORDS.findall(line[-60:])
     if re.match(r":\d{2,5}\b|/\d{1,2}\b|:/", after) or _NAMED.search(line[-24:]):
         return True
+    if _CHINESE_VERSION.search(line[-16:]):
+        return False
     if _ADDRESSED.search(line[-24:]):  # but "nvidia-cublas-cu12 from 12.1.3.1 to 12.4.5.8"
         return int(parts[0]) > 13 or not any(_LIBRARY.search(word) for word in words)
     words = words[-2:]

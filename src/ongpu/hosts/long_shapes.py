@@ -1,6 +1,7 @@
 """Which lines of a very long text may matter: shapes of lines, each looked at once."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 
 from ongpu.knowledge.error_lines import fold
 
@@ -78,10 +79,10 @@ class Shapes:
         new = words - self._words
         if not new:
             return
-        text = b" ".join(new)
+        text, reach = _longest_first(new, max(map(len, self._waiting), default=0))
         self._fresh_bytes += 8 * len(text)
         before = len(self._possible)
-        for word in [word for word in self._waiting if word in text]:
+        for word in [word for word in self._waiting if text.find(word, 0, reach[len(word)]) >= 0]:
             for literal in self._waiting.pop(word):
                 self._missing[literal] -= 1
                 if not self._missing[literal]:
@@ -131,3 +132,17 @@ class Shapes:
             self._heat(shape, found[at])
             result[index] = shape
         return list(result.items())
+
+
+def _longest_first(words: Collection[bytes], most: int) -> tuple[bytes, list[int]]:
+    """The words in one text, the longest first; and of each length up to `most` where the words of at least that length end: a word of
+    a literal stands in none that is shorter, and most words are short."""
+    counts = Counter(map(len, words))
+    reach = [0] * (most + 1)
+    end = 0
+    for length in range(max(counts, default=0), -1, -1):
+        end += counts[length] * (length + 1)
+        if length <= most:
+            reach[length] = end
+    ordered = sorted(words, key=len, reverse=True)
+    return b" ".join(ordered), reach

@@ -204,7 +204,7 @@ class Redactor:
             login = "<login>@"
         host = match["host"]
         scheme = match["scheme"].lower()
-        if scheme in ("unix://", "file://", "npipe://") or addresses.is_public(host) or re.fullmatch(r"[\d.]+|\W.*|<.*|\{.*|(?:host|ip)\d+|[\w-]+(?:\.local)?host", host):
+        if scheme in ("unix://", "file://", "npipe://") or addresses.is_public(host) or re.fullmatch(r"[\d.]+|\W.*|<.*|\{.*|(?:host|ip)\d+|(?:(?:my|your|some|the|remote|docker)[-_]?)?host(?:name)?", host):
             return match["scheme"] + login + host
         return match["scheme"] + login + self._host(host)
 

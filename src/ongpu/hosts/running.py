@@ -17,14 +17,14 @@ import threading
 import time
 import tty
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from ongpu.hosts.streams import KEPT, Tail, end_of_file, files_of, pipes_of, terminal_of, write_all
-from ongpu.hosts.under import Under
+from ongpu.hosts.under import CANNOT_RUN, Under, become
 
 CHUNK = 1 << 16
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
-CANNOT_RUN, NOT_FOUND = 126, 127  # as shells have them
+MOST_DRAINS = 64  # pieces of CHUNK that are read at the end: more than a pipe holds, and an end where others write on
 POLL = 0.1  # seconds between two looks at a command whose tool has ended
 BY_USER = 0  # siginfo_t.si_code: sent by kill(2); above it, the terminal sent it, and to the command as well
 
@@ -44,9 +44,10 @@ class Running:
         self.tail = Tail()
         self.status: int | None = None
         self.signal: int | None = None  # that ended it
-        self.from_user: set[int] = set()  # signals that others sent to us for it
+        self.from_user: set[int] = set()  # signals that a person or a program sent for it: to us, or by a key
         self.pid = 0
         self.copies: dict[int, int] = {}  # where its output comes from -> where it goes
+        self.open_lines: set[int] = set()  # where it goes, and the last line has no end yet
         self.ends = files_of() if tee else {}  # of output files: where the command began to write
         self.terminal = terminal_of() if tee else None  # the real one
         self.master, self.told = -1, -1
@@ -146,25 +147,19 @@ class Running:
         _tell(tell, "ended", status)
         os._exit(0)
 
-    def _become(self, ends: Mapping[int, int]) -> None:
-        """In the new process: the command, with its streams, or the exit codes of shells where it cannot be run."""
-        try:
+    def _become(self, ends: Mapping[int, int]) -> NoReturn:
+        """In the new process: the command, with its streams."""
+
+        def prepare() -> None:
             for number, end in ends.items():
                 os.dup2(end, number)
             for file in self.files:
                 os.set_inheritable(file, True)
             if self.under:
                 self.under.prepare(self.environ)
-            for name in (signal.SIGPIPE, signal.SIGXFSZ):
-                signal.signal(name, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, self.mask)
-            os.execvpe(self.argv[0], self.argv, self.environ)  # noqa: S606 - no shell is wanted
-        except FileNotFoundError:
-            os._exit(NOT_FOUND)
-        except BaseException as error:
-            os.write(2, f"ongpu: {self.argv[0]}: {getattr(error, 'strerror', None) or error}\n".encode())
-        finally:
-            os._exit(CANNOT_RUN)
+
+        become(self.argv, self.environ, prepare)
 
     # --- while it runs
 
@@ -172,6 +167,7 @@ class Running:
         """Move what it wrote and what was typed, for at most so long; returns early where something happened."""
         reading = [*self.copies, self.wake]
         if self.told >= 0:
+            self._enter()  # a shell that brings a job to the front sends no signal where it had not stopped it
             reading.append(self.told)
             if self.raw is not None and os.isatty(0) and self._in_front():
                 reading.append(0)
@@ -211,6 +207,7 @@ class Running:
             self.tail.add(data)
             try:
                 write_all(self.copies[file], data)
+                (self.open_lines.discard if data.endswith(b"\n") else self.open_lines.add)(self.copies[file])
                 return
             except OSError:  # the reader went away: the command is to learn it as it would have without us
                 pass
@@ -222,8 +219,18 @@ class Running:
             data = os.read(0, CHUNK)
         except OSError:
             return
+        if self._interrupts(data):
+            self.from_user.add(signal.SIGINT)
         with contextlib.suppress(OSError):
             write_all(self.master, data)
+
+    def _interrupts(self, data: bytes) -> bool:
+        """Whether a key among these interrupts the command, as its terminal is set."""
+        try:
+            _, _, _, local, _, _, keys = termios.tcgetattr(self.master)
+        except termios.error:
+            return False
+        return bool(local & termios.ISIG) and keys[termios.VINTR] in data
 
     def _hear(self) -> bool:
         """What the leader tells; False where it is gone."""
@@ -265,13 +272,18 @@ class Running:
             with contextlib.suppress(OSError):
                 if number == signal.SIGWINCH and self.terminal is not None:
                     fcntl.ioctl(self.master, termios.TIOCSWINSZ, fcntl.ioctl(self.terminal, termios.TIOCGWINSZ, bytes(8)))
-                elif number not in (signal.SIGCONT, signal.SIGCHLD) and self.status is None and self.pid:
-                    if told.si_code <= BY_USER:
-                        self.from_user.add(number)
-                        os.kill((self.under and self.under.pid()) or self.pid, number)
-                    elif self.own:
-                        os.killpg(self.pid, number)
+                elif number not in (signal.SIGCONT, signal.SIGCHLD):
+                    self.from_user.add(number)
+                    if self.status is None and self.pid:
+                        self._pass_on(number, told.si_code <= BY_USER)
                 os.write(self._wake, b".")
+
+    def _pass_on(self, number: int, sent: bool) -> None:
+        """sent: by a program, to us alone as far as we know; else by the terminal, which has told the command too where it is its own."""
+        if sent:
+            os.kill((self.under and self.under.pid()) or self.pid, number)
+        elif self.own:
+            os.killpg(self.pid, number)
 
     # --- the real terminal
 
@@ -308,8 +320,8 @@ class Running:
 
     def _drain(self) -> None:
         """What it wrote before; not what others who hold its pipe will write."""
-        while self.copies:
-            ready, _, _ = select.select(list(self.copies), [], [], 0)
+        for _ in range(MOST_DRAINS):
+            ready, _, _ = select.select(list(self.copies), [], [], 0) if self.copies else ([], [], [])
             if not ready:
                 return
             for file in ready:
@@ -327,6 +339,20 @@ class Running:
             os.close(file)
         self.copies = {}
         signal.pthread_sigmask(signal.SIG_SETMASK, self.mask)
+
+    def mid_line(self) -> bool:
+        """Whether what it wrote last to where our standard error goes has no end of line yet; asked once, as a line of ours follows."""
+        with contextlib.suppress(OSError):
+            ours = os.fstat(2)
+            for number in list(self.open_lines):
+                about = os.fstat(number)
+                if (about.st_dev, about.st_ino, about.st_rdev) == (ours.st_dev, ours.st_ino, ours.st_rdev):
+                    self.open_lines.discard(number)
+                    return True
+            for number, (place, start) in self.ends.items():
+                if place == (ours.st_dev, ours.st_ino):
+                    return end_of_file(number, place, start)[-1:] not in (b"", b"\n")
+        return False
 
     def output(self) -> str:
         """The end of what it wrote."""

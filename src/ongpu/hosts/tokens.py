@@ -22,14 +22,21 @@ _CAMEL = lazy(r"(?<=[a-z0-9])(?=[A-Z])")
 _ASSIGNED = lazy(  # a name and what stands between it and its value
     r'(?<![A-Za-z_])(?P<name>[A-Za-z_][A-Za-z0-9_-]{0,80})(?:\\?["\']?[ \t]{0,4}(?:[=:]|=>|:=)[ \t]{0,4}|\\?["\'],[ \t]{0,4}(?=\\?["\'])|["\']?\][ \t]?=[ \t]?)'
 )
-_VALUE = lazy(r'\\?"[^"\n\\]{1,20000}|\'[^\'\n]{1,20000}|(?:[^\s"\',}\\&]|,(?![A-Za-z_]\w{0,60}=)(?=[\w/+])){1,20000}')
+# Marks within an unquoted value: a quote, brace or backslash that something follows; "&", where it neither begins the next pair of an
+# address ("token=x&user=me") nor ends a command. In quotes: a quote doubled ('it''s') or left for a moment ('it'\''s').
+_WITHIN = r"""["'}](?=[\w!@#$%^*~?-])|&(?!amp;|\w{1,60}=)(?=[^\s&"'])|\\(?=[^\snrtubfx0"'\\])"""
+_BARE = rf"(?:[^\s\"',}}\\&]|{_WITHIN}|,(?![A-Za-z_]\w{{0,60}}=)(?=[\w/+]))"
+_QUOTED = r"""\\"[^"\n\\]{1,20000}|"(?:[^"\n\\]|\\[^\n]){1,20000}|'(?:[^'\n]|''(?=\w)|'\\''){1,20000}"""
+_VALUE = lazy(rf"{_QUOTED}|{_BARE}{{1,20000}}")
 _PAIR = lazy(  # Kubernetes: "- name: HF_TOKEN" and "value: ..." on two lines, or in one object
-    r"(?P<head>\bname[\"']?[ \t]?:[ \t]{0,4}[\"']?(?P<name>[A-Za-z_][\w-]{0,80})[\"']?,?\s{1,40}[\"']?value[\"']?[ \t]?:[ \t]{0,4})(?P<value>\"[^\"\n]{1,20000}|'[^'\n]{1,20000}|[^\s\"',}]{1,20000})"
+    r"(?P<head>\bname[\"']?[ \t]?:[ \t]{0,4}[\"']?(?P<name>[A-Za-z_][\w-]{0,80})[\"']?,?\s{1,40}[\"']?value[\"']?[ \t]?:[ \t]{0,4})(?P<value>"
+    rf"{_QUOTED}|{_BARE}{{1,20000}})"
 )
 _FLAG = lazy(  # --token VALUE, --password VALUE; "-u name:password" of curl
-    r"(?P<head>(?<![\w-])--?(?P<name>[A-Za-z][A-Za-z0-9_-]{1,60})(?:[\"']?,?[ \t\0]{1,4}[\"']?))(?P<value>[^\s\"'\0,\-][^\s\"'\0,]{1,20000})"
+    r"(?P<head>(?<![\w-])--?(?P<name>[A-Za-z][A-Za-z0-9_-]{1,60})(?:[\"']?,?[ \t\0]{1,4}|[\"'],))"
+    rf"(?P<value>{_QUOTED}|(?!-)(?:(?!\0){_BARE}){{2,20000}})"
 )
-_CURL = lazy(r"(?<![\w-])(?P<head>(?:-u|--user|--proxy-user)[ =][\"']?)(?P<value>[^\s:\"']{1,80}:[^\s\"']{1,200})")
+_CURL = lazy(r"(?<![\w-])(?P<head>(?:-u|--user|--proxy-user)[ =][\"']?)(?P<value>[^\s:\"']{1,80}:(?:[^\s\"']|[\"'](?=\w)){1,200})")
 _HEADER = lazy(  # to the end of the quotes or of the line, whatever the scheme
     r"(?P<head>\b(?:proxy-)?authorization[\"']?\s{0,4}[:=,]\s{0,4}[\"']?)(?P<value>[^\"'\n\\]{3,4000})", re.IGNORECASE
 )
@@ -49,7 +56,7 @@ KEYS: tuple[tuple[re.Pattern[str], str], ...] = (
         r"|do[op]_v1_[0-9a-f]{32,}|SG\.[\w-]{16,}\.[\w-]{16,}|tskey-[\w-]{10,}|lin_api_\w{16,}|ATATT[\w=-]{16,}|eyJ[\w-]{10,}\.[\w-]{10,}(?:\.[\w-]{5,})?"
         r"|(?:local-)?wandb_v1_\w{16,}|\d{8,10}:AA[\w-]{30,})"), "<token>"),
     (lazy(r"(?<=hooks\.slack\.com/services/)[\w/]{10,}|(?<=/api/webhooks/)\d{10,}/[\w-]{20,}|(?<=[?&]sig=)[\w%+/=-]{10,}"), "<token>"),
-    (lazy(r"(?<=://)[^\s/@:\"']{0,80}:[^\s@\"']{1,200}@(?=[\w\[<])"), "<login>@"),
+    (lazy(r"(?<=://)[^\s/@:\"']{0,80}:(?:[^\s@\"']|['\"](?=\w)|@(?=[^\s@/\"']{1,200}@)){1,200}@(?=[\w\[<])"), "<login>@"),
 )  # fmt: skip
 MAIL = lazy(r"\b(?![\w.+-]{1,64}@[\w.-]{1,200}\.(?:service|socket|slice|timer|mount|target|device)\b)[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){0,4}\.[A-Za-z]{2,24}\b")
 MAC = lazy(r"(?<![\w:-])(?:[0-9a-f]{2}[:-]){5,31}[0-9a-f]{2}(?![\w:-])", re.IGNORECASE)

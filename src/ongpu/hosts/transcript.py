@@ -210,7 +210,7 @@ def _section(lines: Sequence[Line]) -> str | None:
 
 
 def _evidence(lines: Sequence[Line], origin: str, command: str | None) -> Iterator[Evidence]:
-    """The text; of a program, its comments too: they are words of a person, and may quote output."""
+    """The text; of a program, what a person says in it, too: it may quote output."""
     end = len(lines)
     while end > 1 and not lines[end - 1][1].strip():
         end -= 1
@@ -221,6 +221,6 @@ def _evidence(lines: Sequence[Line], origin: str, command: str | None) -> Iterat
     program = programs.is_program(text)
     numbers = () if plain else tuple(n for n, _ in lines)
     yield Evidence("pasted", text, origin, command, None, first, numbers, ("python", "env_vars") if program else ())
-    said = [(lines[number - 1][0], words) for number, words in programs.comments(text)] if program else []
+    said = [(lines[number - 1][0], words) for number, words in programs.told(text)] if program else []
     if said:
         yield Evidence("pasted", "\n".join(words for _, words in said), origin, None, None, 1, tuple(number for number, _ in said))

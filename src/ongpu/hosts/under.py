@@ -11,9 +11,14 @@ import os
 import signal
 import sys
 
+TYPE_CHECKING = False  # typing itself takes milliseconds to import
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import NoReturn
+
 STREAMS = "ONGPU_STREAMS"  # where the command's standard output and error are kept: "process,descriptor,device,inode" of each
 IGNORED = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)  # by the script: they are the command's business
-CANNOT_RUN, NOT_FOUND = 126, 127
+CANNOT_RUN, NOT_FOUND = 126, 127  # as shells have them
 MOST = 256  # bytes of the file
 
 
@@ -77,7 +82,7 @@ def main(told: str, command: list[str]) -> int:
     file = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
     pid = os.fork()
     if pid == 0:
-        _become(command)
+        become(command)
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     os.write(file, f"pid {pid}\n".encode())
@@ -98,11 +103,14 @@ def _kept(process: int, number: int, device: int, inode: int) -> int:
     return os.open(f"/proc/{process}/fd/{number}", os.O_WRONLY | os.O_APPEND | os.O_NOCTTY)
 
 
-def _become(command: list[str]) -> None:
+def become(command: list[str], environ: "Mapping[str, str] | None" = None, prepare: "Callable[[], object]" = lambda: None) -> "NoReturn":
+    """In a new process, once it is prepared: the command (in this environment where none is given), with the signals that programs
+    expect, or the exit codes of shells where it cannot be run."""
     try:
-        for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        prepare()
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them
             signal.signal(number, signal.SIG_DFL)
-        os.execvp(command[0], command)  # noqa: S606 - no shell is wanted
+        os.execvpe(command[0], command, os.environ if environ is None else environ)  # noqa: S606 - no shell is wanted
     except FileNotFoundError:
         os._exit(NOT_FOUND)
     except BaseException as error:

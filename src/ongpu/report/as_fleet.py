@@ -3,7 +3,7 @@
 from ongpu.facts.fleet import Fleet, Node
 from ongpu.model import Report
 from ongpu.report import as_text
-from ongpu.report.layout import paint, width_of, wrap
+from ongpu.report.layout import cut, paint, width_of, wrap
 
 MOST = 20  # nodes that are listed without --all
 _TEXTS = {
@@ -102,14 +102,6 @@ def _table(nodes: list[Node], usual: int | None, lang: str, width: int, colour: 
 
 
 def _line(cells: list[str], wide: list[int], width: int) -> str:
-    shown = [_cut(cell, room) for cell, room in zip(cells, wide, strict=False)]
+    shown = [cut(cell, room) for cell, room in zip(cells, wide, strict=False)]
     line = "  ".join(cell + " " * (room - width_of(cell)) for cell, room in zip(shown, wide, strict=False))
-    return f"{line}  {_cut(cells[-1], max(10, width - width_of(line) - 2))}".rstrip()
-
-
-def _cut(text: str, room: int) -> str:
-    if width_of(text) <= room:
-        return text
-    while text and width_of(text) > room - 3:
-        text = text[:-1]
-    return text + "..."
+    return f"{line}  {cut(cells[-1], max(10, width - width_of(line) - 2))}".rstrip()

@@ -74,7 +74,7 @@ def _finding(finding: Finding, lang: str, everything: bool, width: int, colour: 
     headline = words.headline(finding.weight, finding.slug, finding.certainty, lang)
     yield f"{paint(f'{at.source}:{at.line}', 'bold', colour)}  {paint(headline, COLOURS[finding.weight], colour)}"
     for ref in finding.refs[: 6 if everything else 3]:
-        number = str(ref.line) if ref.source == at.source else f"{ref.source}:{ref.line}"
+        number = str(ref.line) if ref.source == at.source else f"{ref.source}{words.numbered(ref)}"
         room = max(20, width - width_of(number) - 7)
         quote = ref.quote if width_of(ref.quote) <= room else ref.quote[: room - 3] + "..."
         yield f"  {paint(number + ' |', 'dim', colour)} {quote}"

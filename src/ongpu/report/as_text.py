@@ -106,7 +106,7 @@ def _quoted(refs: Sequence[Ref], lang: str, everything: bool, width: int, colour
 
 def _place(ref: Ref, lang: str) -> str:
     """Where a line stands, in at most PLACE columns: of a path the end, of words the beginning. Without a number where it has none."""
-    source, line = words.source(ref.source, lang), f":{ref.line}" if ref.line else ""
+    source, line = words.source(ref.source, lang), words.numbered(ref)
     room = PLACE - len(line)
     if width_of(source) <= room:
         return source + line

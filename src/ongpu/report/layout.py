@@ -25,13 +25,15 @@ def paint(text: str, colour: str, on: bool) -> str:
     return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if on and text else text
 
 
-def cut(text: str, width: int) -> str:
-    """The beginning of the text, in at most `width` columns."""
+def cut(text: str, width: int, mark: str = "...") -> str:
+    """The text in at most `width` columns: where it is longer its beginning, and the mark."""
     if width_of(text) <= width:
         return text
-    while width_of(text) > width - 3:
-        text = text[: min(len(text) - 1, width - 3)]
-    return text + "..."
+    room = max(0, width - width_of(mark))
+    text = text[:room]
+    while width_of(text) > room:
+        text = text[:-1]
+    return text + mark
 
 
 def wrap(text: str, width: int, hard: bool = False) -> list[str]:

@@ -5,7 +5,7 @@ import shlex
 import string
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from ongpu.facts.container import Container
@@ -65,8 +65,9 @@ def commands(finding: Finding, report: Report, lang: str = "en") -> list[Command
                 continue  # a driver that no longer supports the card would leave it without any
             if best and _on(step, best) and wanted <= values.keys() and step.get("unless") not in {*picked, *values}:
                 run = _in_their_python(step["run"].format_map(values), report)
-                risk = Risk.SAFE if step.get("safe_with") in values else Risk[step["risk"].upper()]
-                found.append(Command(run, risk, _undo(recipe, lang, values, report)))
+                looks = step["risk"] == "look"
+                risk = Risk.SAFE if looks or step.get("safe_with") in values else Risk[step["risk"].upper()]
+                found.append(Command(run, risk, _undo(recipe, lang, values, report), looks))
     return list(dict.fromkeys(found))
 
 
@@ -107,13 +108,21 @@ def _in_their_python(run: str, report: Report) -> str:
     run = run.removeprefix("python -m ") if run.startswith("python -m pip ") else run
     if not (python and python.executable and packages and packages.complete and run.startswith("pip ")):
         return run
-    place = Path(python.executable)
+    windows = "\\" in python.executable  # a Windows machine's snapshot is told on any other
+    place = program = PureWindowsPath(python.executable) if windows else PurePosixPath(python.executable)
     if place.name in ("site-packages", "dist-packages"):  # examined without its interpreter: the environment that holds it
-        place = place.parent.parent if place.parts[-3:-2] == ("Lib",) else place.parent.parent.parent
+        place = place.parent.parent if windows else place.parent.parent.parent  # Lib\site-packages, lib/python3.11/site-packages
+        program = place / ("Scripts/python.exe" if windows else "bin/python")
     if "pip" not in packages.packages:
-        return f"uv {run.replace(' uninstall -y', ' uninstall')} --python {shlex.quote(str(place))}"
-    program = place / "bin/python" if str(place) != python.executable else place
-    return f"{shlex.quote(str(program))} -m {run}"
+        return f"uv {run.replace(' uninstall -y', ' uninstall')} --python {_quoted(place)}"
+    return f"{_quoted(program)} -m {run}"
+
+
+def _quoted(path: PurePath) -> str:
+    """A path as its own machine's shell takes it: cmd knows no single quotes."""
+    if isinstance(path, PureWindowsPath):
+        return f'"{path}"' if " " in str(path) else str(path)
+    return shlex.quote(str(path))
 
 
 def _on(step: Mapping[str, Any], platform: str) -> bool:

@@ -171,4 +171,9 @@ def shown(ref: Ref, lang: str) -> str:
 
 def quoted(ref: Ref, lang: str, between: str = "  ") -> str:
     """A line of evidence behind the place where it stands."""
-    return f"{source(ref.source, lang)}:{ref.line}{between}{shown(ref, lang)}"
+    return f"{source(ref.source, lang)}{numbered(ref)}{between}{shown(ref, lang)}"
+
+
+def numbered(ref: Ref) -> str:
+    """The number of a reference's line as it follows the name, ":7"; "" where the evidence has no lines (a setting, a list)."""
+    return f":{ref.line}" if ref.line else ""

@@ -20,6 +20,8 @@ ANCHORS = (
     "erroroutofmemory", "allocaterawinternal", "out_of_memory", "memory allocation error", "available kv cache",
     "no available memory for the cache blocks", "free memory on device", "stored in kv cache", "not enough gpu memory",
     "cuda oom", "gpu oom", "oom error", "oom in ", "oom only", "oom,", "oom!", "oom with", "oom while", "with oom", "oom at ", "oom after", "oom when", "oom on ", "goes oom", "got oom", "get oom", "oom during", "and oom", "爆显存",
+    # PyTorch's message as machine translation leaves it
+    "cuda 内存不足", "cuda内存不足", "cuda 错误: 内存不足", "cuda 错误：内存不足", "cuda错误: 内存不足", "cuda错误：内存不足",
     "显存不足", "显存溢出", "显存不够", "out of gpu memory", "out of vram", "нехватка видеопамяти", "недостаточно видеопамяти", "gpu-speicher voll", "gpuメモリ不足",
     "cudaerrormemoryallocation", "memory exhausted", "vk_error_out_of_device_memory",
 )
@@ -37,7 +39,7 @@ _ALLOCATE = (
     r"[Oo]ut of memory allocating", r"[Cc]annot allocate",
     r"[Ff]ailed to allocate(?: request for| memory for requested buffer of size)?",
     r"\ballocating", r"[Rr]equested memory:", r"[Uu]nable to allocate(?: CUDA\d? buffer| backend buffer)?(?: of size)?",
-    r"[Aa]llocation of", r"requested buffer of size", r"could not allocate", r"[Rr]equested",
+    r"[Aa]llocation of", r"requested buffer of size", r"could not allocate", r"[Rr]equested", r"尝试分配",
 )
 _FIELDS = {
     "total": (rf"{_SIZE} total capacity", rf"total capac?i?ty of {_SIZE}", rf"\b[Ll]imit:\s+{_SIZE}",

@@ -31,13 +31,14 @@ def _places(low: str, literals: tuple[str, ...]) -> Iterator[int]:
 
 
 def _line(text: str, at: int, more: int = 0) -> str:
-    start = text.rfind("\n", 0, at) + 1
-    end = text.find("\n", at)
+    least = max(0, at - MAX_LINE // 2)
+    start = max(text.rfind("\n", least, at) + 1, least)
+    most = start + MAX_LINE
+    end = text.find("\n", at, most)
     for _ in range(more):
         if end >= 0:
-            end = text.find("\n", end + 1)
-    start = max(start, at - MAX_LINE // 2)
-    return text[start : min(end if end >= 0 else len(text), start + MAX_LINE)]
+            end = text.find("\n", end + 1, most)
+    return text[start : end if end >= 0 else most]
 
 
 def _candidates(low: str) -> Callable[[Symptom], tuple[str, ...]]:
@@ -80,7 +81,8 @@ def _scan(symptom: Symptom, literals: tuple[str, ...], text: str, low: str) -> I
 def _is_blob(text: str, at: int) -> bool:
     """Whether the place lies in encoded data (base64, hexadecimal): a long run of letters and digits without a space, where words
     turn up by chance."""
-    start = max(text.rfind("\n", 0, at), text.rfind(" ", 0, at), at - MAX_LINE) + 1
+    least = max(0, at - MAX_LINE)
+    start = max(text.rfind("\n", least, at), text.rfind(" ", least, at), least - 1) + 1
     return _BLOB.match(text, start) is not None
 
 

@@ -18,6 +18,7 @@ from parts.programs import HEAD, TRAINED
         "/pytorch/aten/src/ATen/native/cuda/Indexing.cu:605: indexSelectSmallIndex: block: [0,0,0], thread: "
         "[0,0,0] Assertion `srcIndex < srcSelectDimSize` failed.\n"
         "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`",
+        "RuntimeError: CUDA 错误：设备端断言已触发",
     ],
 )
 def test_found(text: str) -> None:

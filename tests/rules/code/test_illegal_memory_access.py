@@ -11,6 +11,7 @@ from ongpu.model import Certainty, Severity, Verdict
         "CUDA kernel errors might be asynchronously reported at some other API call",
         "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered",
         "cudaErrorIllegalAddress: an illegal memory access was encountered",
+        "RuntimeError: CUDA 错误：遇到非法内存访问",
     ],
 )
 def test_found(text: str) -> None:

@@ -22,6 +22,8 @@ from ongpu.model import Severity
         "capacity of 23.65 GiB of which 20.0 GiB is free. Including non-PyTorch memory, this process has "
         "3.40 GiB memory in use. Of the allocated memory 3.00 GiB is allocated by PyTorch, and 50.00 MiB is "
         "reserved by PyTorch but unallocated.",
+        "RuntimeError: CUDA 错误: 内存不足",
+        "torch.OutOfMemoryError: CUDA 内存不足。尝试分配 2.00 GiB。GPU 0 的总容量为 23.65 GiB",
     ],
 )
 def test_found(text: str) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ongpu.facts.trend import short as short_command
 from ongpu.model import Finding, Severity
-from ongpu.report.layout import width_of
+from ongpu.report.layout import cut, width_of
 from ongpu.report.top.view import Card, Program, View
 from ongpu.report.words import bracketed, certainty, colon
 
@@ -213,13 +213,6 @@ def title(view: View, lang: str, more: Sequence[str] = ()) -> str:
 
 def fit(text: str, width: int, right: bool = False) -> str:
     """The text in exactly so many columns: padded, or cut with an ellipsis."""
-    if width_of(text) > width:
-        kept, used = "", 0
-        for char in text:
-            used += width_of(char)
-            if used > width - 1:
-                break
-            kept += char
-        text = kept + "…" if width > 0 else ""
+    text = cut(text, width, "…") if width > 0 else ""
     pad = " " * (width - width_of(text))
     return pad + text if right else text + pad

@@ -12,7 +12,7 @@ from ongpu.lazy import lazy
 MAX_TEXT = 4 << 20  # characters; the longest file of torch 2.13 has 1.3 million
 _WORD = lazy("|".join(sorted(WORDS)))
 _MAGIC = lazy(r"^(?P<indent>[ \t]{0,80})(?P<rest>[%!?][^\n]*|[A-Za-z_][\w.]{0,80}\?{1,2}[ \t]*)$", re.MULTILINE)
-_TOLD = lazy(r"#[^\n]{0,200}?(?:[A-Za-z]{3,30}Error: |CUDA error: |Traceback \(most|CUDA out of memory|报错)")
+_TOLD = lazy(r"#(?!#)[^\n]{0,200}?(?:[A-Za-z]{3,30}Error: |CUDA error: |Traceback \(most|CUDA out of memory|报错)")
 _CELL_MAGIC = lazy(r"^%%(?!time\b|timeit\b|capture\b|prun\b)\w")
 
 
