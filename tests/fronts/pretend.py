@@ -6,6 +6,7 @@ from typing import Any
 
 from ongpu.lazy import field_names, replace
 from ongpu.queue.engines import EngineError
+from ongpu.queue.forecast import Terms
 from ongpu.queue.job import CANCELLED, HELD, LIVE, OVER, WAITING, Card, Listing, Spec, Told, Want
 
 
@@ -37,6 +38,9 @@ class Pretend:
         for name, spec in zip(ids, specs, strict=True):
             self.told[name] = Told(id=name, spec=spec, state=WAITING, user="ann", array=array, submitted=time.time())
         return ids
+
+    def terms(self, now: float) -> Terms:
+        return Terms()
 
     def jobs(self, want: Want) -> Listing:
         self.asked += 1

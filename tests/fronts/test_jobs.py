@@ -149,6 +149,27 @@ def test_one_job_of_which_nothing_is_known_but_its_words(ask: Ask, full: Pretend
     assert out.rstrip().endswith("one\n    two")
 
 
+def test_a_job_that_never_started_says_after_which_one(ask: Ask, pretend: Pretend) -> None:
+    said = Reason("needs-ok", {"job": 38}).json()
+    pretend.put("40", "cancelled", spec={"after": (("ok", "38"),)}, ended=1000.0, ending="dependency", said=said)
+    pretend.put("41", "cancelled", ended=1000.0, ending="stopped")
+    lines = ask("jobs")[1].splitlines()
+    assert sum("38 did not end well, and it was to start only after that" in line for line in lines) == 1
+    out = ask("jobs", "40")[1]
+    assert "Never started: a job that it was to follow did not end well" in out
+    assert "38 did not end well" in out
+    assert ask("jobs", "41")[1].rstrip().endswith("Stopped on request")
+
+
+def test_what_is_counted_and_not_enforced_is_called_advisory(ask: Ask, pretend: Pretend) -> None:
+    pretend.advisory = {"cpus": ("--cpus is advisory", "--cpus 只是约定")}
+    pretend.put("1", "waiting", spec={"cpus": 4, "host_memory": 1024})
+    pretend.put("2", "waiting")
+    assert "(--cpus is advisory)" in ask("jobs", "1")[1]
+    assert "（--cpus 只是约定）" in ask("jobs", "1", "--lang", "zh")[1]
+    assert "advisory" not in ask("jobs", "2")[1]
+
+
 @pytest.mark.parametrize("ending", ["timeout", "idle", "preempted"])
 def test_a_signal_of_our_own_is_no_sign_of_memory_that_ran_out(ask: Ask, full: Pretend, ending: str) -> None:
     full.put("92", "failed", started=900.0, ended=1000.0, code=137, ending=ending, attempts=1)
@@ -261,6 +282,9 @@ def test_which_jobs(ask: Ask, full: Pretend) -> None:
     assert ask("jobs", "\x1b[2J")[0] == 2
     out = ask("jobs", "--state", "failed")[1]
     assert ("train.py" in out, "llama.py" in out) == (True, False)
+    held = ask("jobs", "--state", "held")[1]  # the others that wait are neither counted nor offered
+    assert ("waiting (1)" in held, "more (--all)" in held) == (True, False)
+    assert json.loads(ask("jobs", "--state", "held", "--format", "json")[1])["counts"] == {"held": 1}
     assert "no jobs" in ask("jobs", "--user", "nobody")[1]
     assert len(ask("jobs", "21", "12")[1].splitlines()) > 4
     assert ask("jobs", "--state", "dead")[0] == 2

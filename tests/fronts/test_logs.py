@@ -55,6 +55,7 @@ def test_which_jobs(ask: Ask, pretend: Pretend) -> None:
     assert ask("logs", "2", "--attempt", "0")[0] == 2
     del pretend.outputs["2"]
     assert ask("logs", "2")[0::2] == (2, "ongpu: its output is gone\n")
+    assert ask("logs", "9") == (2, "==> 2 <==\n==> 3 <==\nthree\n", "ongpu: its output is gone\n")  # the other one's is printed
     assert ask("logs")[0] == 2
 
 

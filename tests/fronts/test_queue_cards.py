@@ -104,6 +104,9 @@ def test_a_test_that_has_to_wait(ask: Ask, daemon: Heeding, monkeypatch: pytest.
         (("reserve", "lab"), "how many and how long"),
         (("reserve", "lab", "--gpus", "9", "--for", "1h"), "this machine has 3"),
         (("reserve", "lab", "--cancel"), "no such reservation"),
+        (("reserve", "--gpus", "2"), "reserve: which?"),
+        (("reserve", "--cancel"), "reserve: which?"),
+        (("reserve", "lab", "--gpus", "0", "--for", "1h"), "at least 1 GPU"),
         (("reserve", "mine", "--gpus", "2", "--for", "1h"), "this machine has 3, and 2 are reserved already then (first)"),
     ],
 )
@@ -114,6 +117,13 @@ def test_what_cannot_be_is_one_line(ask: Ask, folder: Path, words: tuple[str, ..
     assert said in told[2]
     chinese = ask("queue", *words, "--lang", "zh")[2]
     assert any("\u4e00" <= char <= "\u9fff" for char in chinese)
+
+
+def test_a_reservation_has_one_name_in_chinese(ask: Ask, folder: Path) -> None:
+    told = [ask("queue", "reserve", *words, "--lang", "zh")[1] for words in ((), ("--help",), ("lab", "--gpus", "1", "--for", "1h"))]
+    assert told[0] == "没有预留\n"
+    told += [ask("submit", "--help", "--lang", "zh")[1], ask("queue", "--help", "--lang", "zh")[1]]
+    assert [("预留" in text, "预约" in text) for text in told] == [(True, False)] * 5
 
 
 def test_a_shell_completes_gpus(folder: Path) -> None:
@@ -130,9 +140,10 @@ def test_status_tells_of_each_gpu(ask: Ask, pretend: Pretend, folder: Path) -> N
         Card(id=UUIDS[1], index=1, state="drained", slug="gpu-lost"),
         Card(id=UUIDS[2], index=2, foreign=("python3 (bob, pid 47)",)),
         Card(id="GPU-3", index=3, slug="drained-by-hand", drained_by="bob"),
-        Card(id="GPU-4", index=4, unexplained=3072),
+        Card(id="GPU-4", index=4, unexplained=3072, state="drained", slug="xid-79"),
     )
     pretend.put("7", "running")
+    pretend.advisory = {"cpus": ("--cpus is advisory", "--cpus 只是约定")}
     assert ask("queue", "reserve", "lab", "--gpus", "1", "--for", "4h")[0] == 0
     code, out, _ = ask("queue", "status")
     assert code == 0
@@ -142,7 +153,8 @@ def test_status_tells_of_each_gpu(ask: Ask, pretend: Pretend, folder: Path) -> N
         "gpu-lost: it does not answer",
         "drained by bob: taken out of service by hand",
         "3 GiB of its memory in use by no program that can be seen",
-        "back into service after a passed test: ongpu queue test 1\n",
+        "back into service after a passed test: ongpu queue test 1 4\n",
+        "xid-79: the driver reported Xid 79",
         "python3 (bob, pid 47)",
         "1 running",
         "lab  1 GPU  ",
@@ -155,6 +167,8 @@ def test_status_tells_of_each_gpu(ask: Ask, pretend: Pretend, folder: Path) -> N
     assert (code, "没有作业会启动" in out, "GPU 无应答" in out) == (1, True, True)
     told = json.loads(ask("queue", "status", "--format", "json")[1])
     assert (told["daemon"], told["counts"], len(told["gpus"])) == (None, {"running": 1}, 5)
+    assert [(one["name"], one["gpus"]) for one in told["reservations"]] == [("lab", 1)]
+    assert told["advisory"] == {"cpus": {"en": "--cpus is advisory", "zh": "--cpus 只是约定"}}
 
 
 def test_the_history_can_be_replayed(ask: Ask, folder: Path, tmp_path: Path) -> None:

@@ -131,6 +131,11 @@ def test_an_array_writes_to_a_file_each(queue: Queue, tmp_path: Path) -> None:
         queue.until(f"{array}[{place}]", "done")
         assert (tmp_path / f"out-{place}.txt").read_text() == f"{place}\n"
         assert queue("logs", f"{array}[{place}]").stdout == f"{place}\n"
+    (tmp_path / "out-1.txt").unlink()
+    for words in ((), ("-f",), ("--tail", "3")):
+        gone = queue("logs", f"{array}[1]", *words)
+        assert (gone.returncode > 0, gone.stdout, gone.stderr.count("\n")) == (True, "", 1)
+    assert str(tmp_path / "out-1.txt") in queue("logs", f"{array}[1]").stderr
 
 
 @pytest.mark.parametrize("follows", [("submit", "--gpus", "0", "--wait", "--"), ("logs", "-f")])
@@ -219,7 +224,9 @@ def test_a_list_of_another_queue_is_taken_over(queue: Queue) -> None:
     whole = queue("queue", "import", "-", "--gpus", "0", "--submit", "--export", "all", text=text)
     assert "HF_TOKEN" not in whole.stderr
     gone = queue("queue", "import", "-", "--gpus", "0", "--submit", text=text.replace('"/tmp"', '"/no/such"'))
-    assert (gone.returncode, gone.stderr.count("/no/such: no such folder")) == (1, 2)
+    assert (gone.returncode, gone.stderr.count("/no/such: no such folder")) == (1, 1)
+    assert "5: it waits for 6, which was not taken over" in gone.stderr  # it is not started without that
+    assert "->" not in gone.stdout
 
 
 def test_reservations_and_the_daemon(queue: Queue) -> None:

@@ -138,6 +138,7 @@ def test_scripts_that_cannot_run_are_refused_now(
         (("--saved", "x", "echo"), 2, "--saved: needs a checkpoint signal: --checkpoint SIGUSR1"),
         (("--idle", "3s", "--idle-stop", "echo"), 2, "--idle: at least 1m"),
         (("--idle-stop", "echo"), 2, "--idle-stop: after how long"),
+        (("--share", "--memory", "4GiB", "--idle", "30m", "echo"), 2, "--idle: not with --share"),
         (("--gpus", "0", "--memory", "1G", "echo"), 2, "--gpus 0: --memory"),
         (("--chdir", "/nowhere", "echo"), 2, "--chdir /nowhere: no such folder"),
         (("--output", "none/x", "echo"), 2, "--output none/x: no folder"),
@@ -213,6 +214,24 @@ def test_secrets_are_not_written_down_unasked(ask: Ask, pretend: Pretend, here: 
     assert secrets & set(last(pretend).environ) == {"HF_TOKEN", "DATABASE"}
     assert ask("submit", "--export", "all", "echo")[2] == ""
     assert secrets | plain <= set(last(pretend).environ)
+
+
+def test_idle_stop_where_the_configuration_says_after_how_long(
+    ask: Ask, pretend: Pretend, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ongpu.queue.config.load", lambda: Config(idle_after=3600.0))
+    assert ask("submit", "--idle-stop", "echo")[0] == 0
+    assert (last(pretend).idle, last(pretend).idle_stop) == (3600.0, True)
+    assert ask("submit", "echo")[0] == 0
+    assert last(pretend).idle is None  # as the configuration says, also if it says otherwise tomorrow
+
+
+def test_cpus_and_host_memory_are_called_advisory(ask: Ask) -> None:
+    from ongpu.queue.engines.local.engine import Local
+
+    assert ask("submit", "--help")[1].count("advisory") == 2
+    assert all("advisory" in english for english, _ in Local.advisory.values())
+    assert {"gpus", "share", "cpus", "host_memory"} == set(Local.advisory)
 
 
 def test_what_is_not_enforced_of_gpus_is_said_once_for_a_queue(ask: Ask, pretend: Pretend, here: Path) -> None:

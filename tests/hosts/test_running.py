@@ -323,3 +323,42 @@ class TestUnderATool:
             time.sleep(1)
             os.kill(int(kept.with_suffix(".told").read_text().split()[1]), signal.SIGKILL)
             assert process.wait(20) == 1, "how it ended is not known: the tool's own code"
+
+
+def test_brought_to_the_front_it_gets_the_keys(kept: Path) -> None:
+    """Also where the shell sends no signal with that, or sends it before."""
+    words = command(kept, sys.executable, "-u", "-c", "print('here'); print('re' + 'ad', input())")
+    shell = (
+        "import os, signal, sys\nsignal.signal(signal.SIGTTOU, signal.SIG_IGN)\nready, go = os.pipe()\npid = os.fork()\n"
+        "if pid == 0:\n os.setpgid(0, 0)\n os.write(go, b'.')\n os.execv(sys.argv[1], sys.argv[1:])\n"
+        "os.read(ready, 1)\ninput()\nos.tcsetpgrp(0, pid)\nos.waitpid(pid, 0)"
+    )
+    terminal = Terminal([sys.executable, "-c", shell, *words])
+    try:
+        terminal.until("here")
+        terminal.type("\n")
+        time.sleep(1.5)
+        terminal.type("hello\n")
+        terminal.until("read hello")
+    finally:
+        terminal.close()
+
+
+def test_a_key_may_be_a_signal_of_a_person(shell: Terminal, kept: Path) -> None:
+    program = "import time\ntry:\n print('u' + 'p'); time.sleep(60)\nexcept KeyboardInterrupt: exit(4)"
+    words = line(kept, program)
+    (kept.parent / "harness.py").write_text(HARNESS.replace("sys.stdout.flush()", "print('sent', *running.from_user, '.', flush=True)"))
+    shell.type(words + "\n")
+    shell.until("up")
+    shell.type("\x03")
+    shell.until("sent 2 .")
+
+
+def test_who_is_left_behind_and_writes_on_does_not_keep_us() -> None:
+    """However fast it writes: what is always ready is read for a while only."""
+    program = (
+        "import os\nfrom ongpu.hosts.running import Running\nrunning = Running(['true'], os.environ)\n"
+        "running.copies = {os.open('/dev/zero', os.O_RDONLY): os.open('/dev/null', os.O_WRONLY)}\n"
+        "while running.status is None: running.step(0.5)\nos._exit(running.status)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], timeout=60, check=False).returncode == 0

@@ -138,11 +138,13 @@ def test_the_hook_offers_only_what_the_gate_passed(cluster: Cluster) -> None:
 
 
 def test_environment_folder_and_exit_code(cluster: Cluster) -> None:
-    spec = shell('echo "$LR $ONGPU_JOB $PWD"; printf "\\377"; exit 7', gpus=0, environ={"LR": "0.1 中"}, folder=str(cluster.folder))
+    variables = {"LR": "0.1 中", "ODD": "a$HOME ${NONE} 'b\" $$"}
+    spec = shell('echo "$LR $ONGPU_JOB $PWD"; echo "$ODD"; printf "\\377"; exit 7', gpus=0, environ=variables, folder=str(cluster.folder))
     (job,) = cluster.engine().submit([spec])
     told = cluster.over(job)
     assert (told.state, told.ending, told.code) == (jobs.FAILED, "program", 7)
     assert f"0.1 中 {job} {cluster.folder}\n".encode() in output(cluster, job)
+    assert f"\n{variables['ODD']}\n".encode() in output(cluster, job)
     assert output(cluster, job).endswith(b"\xff")
     assert told.spec.command == spec.command
 

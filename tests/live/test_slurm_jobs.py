@@ -108,6 +108,25 @@ class TestJobs:
         assert first.attained >= 0
         assert "environ" not in Path(slurm.folder, f"{jobs[0]}.json").read_text()  # it may hold secrets
 
+    def test_a_folder_that_is_gone_and_outputs_that_cannot_be(self, slurm: Slurm, tmp_path: Path) -> None:
+        gone = tmp_path / "it's gone"
+        gone.mkdir()
+        (late,) = slurm.submit([sh("echo here; pwd", gpus=0, folder=str(gone), begin=time.time() + 2)])
+        gone.rmdir()
+        back, nowhere = slurm.submit([sh("echo hi", gpus=0, output=str(tmp_path / "a\\b")), sh("true", gpus=0, output="/nonexistent/x")])
+        told = ended(slurm, late, back, nowhere)
+        assert (told[late].state, told[late].code, "\nhere\n" in output(slurm, late)) == (FAILED, 127, False)
+        assert f"ongpu: {gone}: no such folder on" in output(slurm, late)
+        assert output(slurm, back) == (tmp_path / "a\\b").read_text() == "hi\n"
+        assert (told[nowhere].state, told[nowhere].code, told[nowhere].ending) == (FAILED, None, "not-started")
+
+    def test_every_task_of_an_array_without_order_is_told(self, slurm: Slurm) -> None:
+        places = [i * i for i in range(31)]
+        jobs = slurm.submit([sh("true", index=i, begin=2e9) for i in places])
+        for slurm.known.json in (True, False):
+            listing = slurm.jobs(Want(ids=(jobs[0].partition("_")[0],), most=None))
+            assert {told.id: told.state for told in listing.jobs} == dict.fromkeys(jobs, WAITING)
+
     def test_nothing_is_added_to_the_environment(self, slurm: Slurm) -> None:
         whole = {"PATH": os.environ["PATH"], "HOME": "/", "LANG": "zh_CN.UTF-8"}
         (job,) = slurm.submit([Spec(command=("env",), environ=whole, gpus=0)])

@@ -25,6 +25,7 @@ import pytest
 
 from ongpu.store import Store
 from ongpu.watch.web import demo
+from ongpu.watch.web.pages.queue import FEW
 from ongpu.watch.web.tokens import create
 
 pytestmark = [pytest.mark.slow, pytest.mark.real]
@@ -315,6 +316,33 @@ def test_a_reader_with_the_token_submits_and_steers_jobs(browser: Any, site: str
         page.wait_for_selector("article .chip:has-text('cancelled')")
         assert page.get_by_role("button", name="Cancel", exact=True).count() == 0
         assert "hacked" not in page.title()
+
+
+def test_a_job_that_runs_is_cancelled_by_who_means_it(browser: Any, site: str, week: Path) -> None:
+    token = week.with_name("web.token").read_text().strip()
+    with reader(browser, site, width=390) as page:
+        page.goto(site + "/login?next=/queue/4346")
+        page.fill("#token", token)
+        page.click("button:has-text('Log in')")
+        page.wait_for_selector("article .chip:has-text('running')")
+        for answer, state in (("Let it run", "running"), ("Cancel the job", "cancelled")):
+            page.get_by_role("button", name="Cancel", exact=True).click()
+            page.get_by_role("button", name=answer).click()
+            page.wait_for_timeout(4000)  # it is looked at anew each three seconds
+            assert state in page.inner_text("article .chip")
+
+
+def test_the_form_is_found_from_the_top_of_the_page(browser: Any, site: str, week: Path) -> None:
+    with reader(browser, site, width=390) as page:
+        page.goto(site + "/login?next=/queue")
+        page.fill("#token", week.with_name("web.token").read_text().strip())
+        page.click("button:has-text('Log in')")
+        link = page.wait_for_selector("main a:has-text('Submit a job')")
+        assert link.bounding_box()["y"] < 300
+        link.click()
+        page.wait_for_timeout(500)
+        assert 0 <= page.get_by_label("Command").bounding_box()["y"] < 900
+        assert page.locator(".latest tbody tr:visible").count() == FEW
 
 
 def test_the_chart_of_the_queue_can_be_gone_through_by_keyboard(browser: Any, site: str) -> None:

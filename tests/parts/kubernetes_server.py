@@ -115,7 +115,7 @@ class KubernetesServer:
                 **more.get("extra", {}),
             }]  # fmt: skip
         if more.get("reason"):
-            status["reason"] = more["reason"]
+            status |= {"reason": more["reason"], "message": more.get("message", "")}
         meta = {
             "name": name,
             "namespace": "ml",

@@ -117,6 +117,8 @@ class TestBounds:
         used = {"user:ann": 10 * HOUR, "user:bob": 9.9 * HOUR, "project:vision": HOUR}
         asked = [row(1), row(2, user="bob"), row(3, user="bob", project="vision"), row(4, gpus=0)]
         assert answer(asked, quotas=quotas, used=used) == ["quota-hours", "", "quota-hours", ""]
+        small = Admission([], Room(gpus=9), NOW, Quotas(each=Quota(gpu_hours=0.01)), used={"user:ann": 0.0123 * HOUR})
+        assert small.take(row(1)) == Reason("quota-hours", {"who": "ann", "used": "0.0123", "allowed": "0.01"})
 
     def test_two_that_exclude_each_other_are_told_at_the_start(self) -> None:
         admission = Admission([], Room(gpus=8, cpus=8), NOW)

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 from fronts_run import ongpu
 from hypothesis import given
 from hypothesis import strategies as st
@@ -101,7 +102,7 @@ class TestAsked:
         try:
             assert len(asked({}, text).names or ()) <= gate.MOST + 1
         except BadName:
-            assert text == "0-99999"
+            assert text != "0-9999"
 
     def test_a_place_on_the_bus_has_one_spelling(self) -> None:
         assert bus("00000000:3B:00.0") == bus("0000:3b:00") == bus("3b:00.0") == "3b:00"
@@ -184,9 +185,35 @@ class TestMachines:
         assert "refuze" in bad.stderr
 
 
+    @pytest.mark.parametrize("code", [9, 25, 999])
+    def test_a_library_that_does_not_start_refuses_though_nothing_says_why(self, nvml: Path, tmp_path: Path, code: int) -> None:
+        box = Box(cards=2, nvml=[f"error.Init = {code}"])
+        done = run(box, tmp_path, nvml)
+        assert (done.returncode, done.stdout.partition(":")[0]) == (1, "nvml-init-failed")
+        assert run(box, tmp_path, nvml, "--override", "nvml-init-failed").returncode == 0
+        assert "无法启动" in run(box, tmp_path, nvml, "--lang", "zh").stdout
+
+    def test_a_library_that_is_not_there_says_nothing_of_the_gpus(self, nvml: Path, tmp_path: Path) -> None:
+        """A container without the driver's utilities: CUDA needs none of them."""
+        assert run(Box(cards=2, nvml=["error.Init = 12"]), tmp_path, nvml).returncode == 0
+
+    @pytest.mark.parametrize("redirected", [">/dev/full", "| true", ">&-", "2>&1 | true"])
+    @pytest.mark.parametrize("style", ["text", "json"])
+    def test_whatever_becomes_of_its_words_the_verdict_stands(self, nvml: Path, tmp_path: Path, redirected: str, style: str) -> None:
+        box = Box(cards=2, nvml=["gpu.1.error = 15"])
+        box.break_log(XID.format(0x1B))
+        box.write(tmp_path)
+        line = [sys.executable, "-m", "ongpu", "gate", "--root", str(tmp_path), "--format", style]
+        words = ["bash", "-c", f'"$@" {redirected}; exit ${{PIPESTATUS[0]}}', "-", *line]
+        environ = {**os.environ, **box.environment(nvml), "PATH": os.environ["PATH"]}
+        assert subprocess.run(words, env=environ, check=False, capture_output=True, timeout=30).returncode == 1
+
+
 class TestBadUsage:
     @pytest.mark.parametrize(("arguments", "words"), [
         (("--gpus", "first"), "neither an index nor a UUID"),
+        (("--gpus", "3-0"), "--gpus: 3-0: neither"),
+        (("--gpus", ""), '--gpus: "": neither'),
         (("--refuse", "gpu-fell-of-bus"), "did you mean: gpu-fell-off-bus"),
         (("--override", "x"), "no such slug"),
         (("--patience", "0"), "from 0.1 to 600"),
@@ -257,6 +284,15 @@ class Slurm:
         return found
 
 
+@pytest.mark.parametrize(("gate_", "ready"), [("exit 0", True), ("echo x: y; exit 1", False), ("exit 2", True), ("exit 3", True)])
+def test_only_a_refusal_makes_a_pod_unready(tmp_path: Path, gate_: str, ready: bool) -> None:
+    probe = yaml.safe_load((HOOKS / "readiness.yaml").read_text())["readinessProbe"]["exec"]["command"]
+    (tmp_path / "ongpu").write_text(f"#!/bin/sh\n{gate_}\n")
+    (tmp_path / "ongpu").chmod(0o755)
+    done = subprocess.run(probe, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, check=False, capture_output=True, timeout=20)
+    assert (done.returncode == 0) is ready
+
+
 def sick(tmp_path: Path, nvml: Path) -> Slurm:
     box = Box(cards=4, nvml=["gpu.2.error = 15"])
     box.break_log(XID.format(0x1C))
@@ -299,6 +335,18 @@ def test_the_prolog_refuses_only_jobs_on_the_sick_gpu(nvml: Path, tmp_path: Path
     assert node.calls() == []
     assert node.run("slurm-prolog.sh", SLURM_JOB_GPUS="2,3", CUDA_VISIBLE_DEVICES="0,1") == 1
     assert node.calls()[0].startswith("update NodeName=n1 State=DRAIN Reason=ongpu gate: gpu-fell-off-bus")
+
+
+@pytest.mark.parametrize("script", ["slurm-prolog.sh", "slurm-healthcheck.sh"])
+def test_without_a_path_the_scripts_of_slurm_find_their_programs(tmp_path: Path, script: str) -> None:
+    """slurmd sets none for them (22.05: seen; 25.05: its source), and `timeout` then looks into /bin and /usr/bin alone."""
+    body = (HOOKS / script).read_text().replace("/usr/local/bin", str(tmp_path))  # where `gate install` says to put it
+    for name in ("ongpu", "scontrol"):
+        (tmp_path / name).write_text(f'#!/bin/sh\necho "{name}: $*" >>{tmp_path}/asked\n')
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "hook").write_text(body)
+    subprocess.run(["/bin/sh", str(tmp_path / "hook")], env={"SLURM_JOB_GPUS": "0", "SLURMD_NODENAME": "n1"}, check=False, timeout=20)
+    assert (tmp_path / "asked").read_text().startswith("ongpu: gate --patience 15")
 
 
 @pytest.mark.parametrize(("card", "started"), [("", True), ("gpu.2.error = 15", False)])

@@ -1,6 +1,7 @@
 import json
 import subprocess
 import time
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,22 @@ def test_pueue_of_version_3() -> None:
     assert [job.id for job in read(pueue(task(2, "Paused")), Wish(running=True)).jobs] == ["2"]
 
 
+def test_what_waits_for_a_job_that_is_left_is_left_too() -> None:
+    tasks = [task(1, {"Running": {}}), task(2, "Queued", dependencies=[1]), task(3, "Queued", dependencies=[2]), task(4, "Queued")]
+    told = read(pueue(*tasks), Wish())
+    assert [job.id for job in told.jobs] == ["4"]
+    assert dict(told.left) == {"1": "runs", "2": "needs", "3": "needs"}
+    running = read(pueue(*tasks), Wish(running=True))
+    assert [(job.id, job.needs) for job in running.jobs] == [("1", ()), ("2", (("ok", "1"),)), ("3", (("ok", "2"),)), ("4", ())]
+    assert read(SPOOLER.replace("[8]&& echo", "[6]&& echo"), Wish()).left[-1] == ("9", "needs")  # 6 runs
+
+
+@pytest.mark.parametrize("status", [{"Stashed": {"enqueue_at": None}}, {"Stashed": {}}, "Locked", {"Locked": {"previous_status": {}}}])
+def test_what_pueue_holds_back_is_not_started(status: object) -> None:
+    told = read(pueue(task(1, status), task(2, "Queued")), Wish())
+    assert ([job.id for job in told.jobs], told.left) == (["2"], (("1", "held"),))
+
+
 def test_a_circle_of_dependencies_is_opened() -> None:
     told = read(
         pueue(task(1, "Queued", dependencies=[2]), task(2, "Queued", dependencies=[1]), task(3, "Queued", dependencies=[3])), Wish()
@@ -150,6 +167,64 @@ def test_scontrol() -> None:
     assert (spec.gpus, spec.model, spec.cpus, spec.host_memory, spec.limit, spec.project) == (4, "a100", 8, 81920, 93600.0, "lab")
     assert train.needs == (("ok", "700"),)
     assert dict(told.left) == {"698": "wrapped", "697": "nodes", "696": "other-user"}
+
+
+def waiting(number: int, *more: str) -> str:
+    """A record of scontrol."""
+    parts = "\n   ".join(("UserId=ann(1000) JobState=PENDING NumNodes=1 NumCPUs=1", *more, "Command=/bin/true", "WorkDir=/tmp"))
+    return f"JobId={number} JobName=x\n   {parts}\n\n"
+
+
+def test_what_slurm_holds_back_is_not_started() -> None:
+    reasons = ("JobHeldUser", "JobHeldAdmin", "Priority")
+    told = read("".join(waiting(number, f"Reason={why} Dependency=(null)") for number, why in enumerate(reasons, 1)), Wish())
+    assert ([job.id for job in told.jobs], told.left) == (["3"], (("1", "held"), ("2", "held")))
+    squeue = "JOBID|COMMAND|STATE|REASON|START_TIME\n4|/bin/true|PENDING|(JobHeldUser)|N/A\n5|/bin/true|REQUEUE_HOLD|(x)|N/A\n"
+    assert read(squeue, Wish()).left == (("4", "held"), ("5", "held"))
+
+
+def test_a_begin_of_slurm_is_kept() -> None:
+    told = read(waiting(1, "Reason=BeginTime", "SubmitTime=2026-11-30T08:00:00 EligibleTime=2026-12-03T06:00:00"), Wish())
+    assert told.jobs[0].spec.begin == datetime(2026, 12, 3, 6).timestamp()  # local, as Slurm prints it
+    told = read("JOBID|COMMAND|STATE|REASON|START_TIME\n4|/bin/true|PENDING|BeginTime|2026-12-03T06:00:00\n", Wish())
+    assert told.jobs[0].spec.begin == datetime(2026, 12, 3, 6).timestamp()
+    told = read(waiting(1, "Reason=Priority", "EligibleTime=2026-11-30T08:00:00 StartTime=2026-12-03T06:00:00"), Wish())
+    assert told.jobs[0].spec.begin is None  # an estimate of Slurm's
+
+
+@pytest.mark.parametrize(
+    ("text", "needs"),
+    [
+        ("afterok:7_*(unfulfilled)", (("ok", "7"),)),
+        ("afterok:7:8(unfulfilled),afterany:9", (("ok", "7"), ("ok", "8"), ("any", "9"))),
+        ("(null)", ()),
+    ],
+)
+def test_dependencies_of_slurm(text: str, needs: tuple[tuple[str, str], ...]) -> None:
+    told = read("".join(waiting(number) for number in (7, 8, 9)) + waiting(10, f"Dependency={text}"), Wish())
+    assert (told.jobs[-1].id, told.jobs[-1].needs) == ("10", needs)
+
+
+@pytest.mark.parametrize(
+    "text", ["singleton(unfulfilled)", "afternotok:7(failed)", "afterok:7?afterok:8", "afterok:7_3(unfulfilled)", "after:7+5"]
+)
+def test_a_dependency_of_slurm_that_has_no_counterpart_is_not_left_out(text: str) -> None:
+    assert read(waiting(7) + waiting(10, f"Dependency={text}"), Wish()).left == (("10", "depends"),)
+
+
+def test_the_parts_of_an_array_are_one() -> None:
+    array, last = waiting(12, "ArrayJobId=12 ArrayTaskId=3-5%2"), waiting(14, "Dependency=afterok:12_*(unfulfilled)")
+    part = waiting(13, "ArrayJobId=12 ArrayTaskId=1")
+    told = read(array + part + last, Wish())
+    assert [(job.id, job.array, job.needs) for job in told.jobs] == [("12", (1, 3, 4, 5), ()), ("14", (), (("ok", "12"),))]
+    told = read(array + part.replace("PENDING", "RUNNING") + last, Wish())
+    assert ([(job.id, job.array) for job in told.jobs], told.left) == ([("12", (3, 4, 5))], (("12_1", "runs"), ("14", "needs")))
+
+
+def test_an_array_of_sacct() -> None:
+    lines = [f"{name}|{state}|sbatch x.sh|/tmp" for name, state in (("12_[3-5%2]", "PENDING"), ("12_1", "PENDING"), ("12_0", "COMPLETED"))]
+    told = read("\n".join(["JobID|State|SubmitLine|WorkDir", *lines]), Wish())
+    assert ([(job.id, job.array, job.spec.at_once) for job in told.jobs], told.left) == ([("12", (1, 3, 4, 5), 2)], (("12_0", "ended"),))
 
 
 def test_sacct_with_the_lines_that_submitted_them() -> None:

@@ -128,6 +128,31 @@ def test_the_heads_of_the_lines_give_the_answer_of_the_whole_queue(dice: random.
     assert preempted(part) == preempted(whole)
 
 
+@settings(max_examples=300, deadline=None)
+@given(
+    dices, st.floats(0, 1), st.floats(0, 1), st.sampled_from([1.0, DAY, 21 * DAY]), st.floats(0, 100), st.sampled_from([1.0, DAY, 1e9]),
+    st.floats(1.1, 100), st.booleans(),
+)  # fmt: skip
+def test_whatever_the_knobs_of_ours_are_the_promises_hold(
+    dice: random.Random, headroom: float, lane: float, wait: float, width: float, turn: float, factor: float, preempts: bool
+) -> None:
+    policy = replace(OURS, headroom=headroom, lane=lane, patience=wait, width=width, turn=turn, factor=factor, preempts=preempts)
+    jobs, gpus = queue(dice)
+    lines, running = Lines(policy), [job for job in jobs if job.started is not None]
+    for job in jobs:
+        if job.started is None:
+            lines.add(job)
+    whole = place(jobs, gpus, policy, NOW)
+    part = place(running + lines.heads(running, gpus, NOW), gpus, policy, NOW)
+    assert (starts(part), preempted(part)) == (starts(whole), preempted(whole))
+    assert not {job.id for job in running} & starts(whole).keys()
+    used = {gpu for job in running if job.id not in preempted(whole) for gpu in job.held}
+    used |= {gpu for held in starts(whole).values() for gpu in held}
+    idle = [gpu for gpu in gpus if gpu.id not in used and not gpu.fault and not gpu.taken]
+    held = [one for one in whole if isinstance(one, Hold) and one.why.name != "reserved"]
+    assert all(sum(gpu.memory >= one.job.memory for gpu in idle) < one.job.gpus for one in held)
+
+
 def test_heads_are_few() -> None:
     lines = Lines(OURS)
     for n in range(1000):

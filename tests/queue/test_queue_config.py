@@ -15,7 +15,7 @@ from ongpu.queue.placement import POLICIES
 EVERYTHING = """
 engine = "slurm"
 [policy]
-name = "las"
+name = "ours"
 headroom = 0.5
 patience = "7d"
 preempts = false
@@ -86,11 +86,15 @@ class TestReading:
         assert load({"HOME": str(tmp_path)}) == Config() or places({"HOME": str(tmp_path)})[0].exists()
         assert Config().policy == POLICIES["ours"]
 
+    def test_another_policy_has_its_own_knobs(self) -> None:
+        config = parse({"policy": {"name": "las", "fair_share_half_life_days": 2}})
+        assert (config.policy, config.half_life) == (POLICIES["las"], 2 * 86400.0)
+
     def test_everything(self, tmp_path: Path) -> None:
         environ = write(tmp_path, EVERYTHING)
         config = load(environ)
         assert config.paths == (tmp_path / "queue.toml",)
-        assert (config.engine, config.policy.order, config.policy.headroom, config.policy.patience) == ("slurm", "attained", 0.5, 604800.0)
+        assert (config.engine, config.policy.order, config.policy.headroom, config.policy.patience) == ("slurm", "feedback", 0.5, 604800.0)
         assert (config.policy.preempts, config.half_life) == (False, 172800.0)
         assert config.quotas.of("ann", "vision") == (("user:ann", Quota(gpus=8)), ("project:vision", Quota(gpu_hours=1000)))
         assert config.quotas.of("eve", "other") == (("user:eve", Quota(gpus=4, gpu_hours=100.5)),)
@@ -133,6 +137,7 @@ class TestRefusing:
             ("[policy]\npatience = '90'", "policy.patience: is to be seconds"),
             ("[policy]\npatience = true", "policy.patience: is to be seconds"),
             ("[policy]\npreempts = 1", "policy.preempts: is to be true or false"),
+            ("[policy]\nname = 'fifo'\npreempts = true", 'policy.preempts: the policy "ours" alone has it, not "fifo"'),
             ("[quota]\ngpus = -1", "quota.gpus: is outside"),
             ("[quota]\ngpus = 1.5", "quota.gpus: is to be a whole number"),
             ("[quota.users.ann]\ngpu = 1", "quota.users.ann.gpu: unknown; did you mean gpus?"),

@@ -128,6 +128,19 @@ def test_fair_share_evens_out_users() -> None:
 def test_what_wants_more_than_there_is_takes_no_part() -> None:
     assert simulate([task("a", 0, 1, 9), task("b", 0, 1, 8)], machine(8), POLICIES["ours"]).times == {"b": 1}
     assert simulate([], machine(8), POLICIES["ours"]).times == {}
+    large = [task("a", 0, 1, memory=1 << 31), task("b", 0, 1)]
+    assert simulate(large, machine(8), POLICIES["ours"]).times == {"b": 1}
+
+
+def test_what_fails_again_and_again_is_given_up_and_all_else_ends() -> None:
+    tasks = [task("hard", 0, 400 * DAY), task("soft", 0, 20 * DAY, checkpoint=True), task("brief", 100 * DAY, HOUR)]
+    for policy in POLICIES.values():
+        result = simulate(tasks, machine(8), policy, faults=20.0)
+        assert set(result.times) | set(result.lost) == {"hard", "soft", "brief"}
+        assert "brief" in result.times
+    result = simulate(tasks, machine(8), POLICIES["ours"], faults=20.0)
+    assert result.lost == ["hard"]
+    assert figures(result, tasks)["never"] == 1
 
 
 def test_figures() -> None:

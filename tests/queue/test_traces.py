@@ -1,4 +1,5 @@
 import json
+from itertools import repeat
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,34 @@ NAMES = st.sampled_from(["id", "submitted", "duration", "started", "ended", "gpu
 def test_any_history_is_read_or_skipped(row: dict[str, object]) -> None:
     lines = [*HISTORY.splitlines(), json.dumps(row)]
     assert len(parse(lines).tasks) in (2, 3)
+
+
+@pytest.mark.parametrize("memory", [-1, (1 << 30) + 1, 1e300])
+def test_memory_that_no_gpu_has_is_skipped(memory: float) -> None:
+    trace = parse([*HISTORY.splitlines(), json.dumps({"id": "z", "submitted": 1, "duration": 7, "gpus": 1, "memory": memory})])
+    assert (len(trace.tasks), trace.skipped) == (2, 2)
+
+
+@pytest.mark.parametrize(("minutes", "limit"), [("60", 3600.0), ("0", None), ("9" * 400, None), ("²", None), ("Partition_Limit", None)])
+def test_a_limit_of_slurms_that_says_nothing_is_none(minutes: str, limit: float | None) -> None:
+    tasks = parse([*SACCT.splitlines(), f"16|eve|x|2026-11-30T10:00:00|00:10:00|600|gres/gpu=1|{minutes}|COMPLETED"]).tasks
+    assert next(task.limit for task in tasks if task.user == "eve") == limit
+
+
+def test_what_is_suspended_has_not_ended() -> None:
+    with pytest.raises(TraceError, match="no finished"):
+        parse([SACCT.splitlines()[0], "16|eve|x|2026-11-30T10:00:00|00:10:00|600|gres/gpu=1|60|SUSPENDED"])
+
+
+def test_a_line_or_blank_lines_without_end_are_not_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("ongpu.queue.traces.MAX_REST", 10 * MAX_LINE)
+    monkeypatch.setattr("ongpu.queue.traces.MAX_LINES", 1000)
+    path = tmp_path / "trace.csv"
+    path.write_text(PHILLY + "9" * (20 * MAX_LINE))
+    with pytest.raises(TraceError, match="has no end"):
+        read(path)
+    with pytest.raises(TraceError, match="not a trace"):
+        parse(repeat("\n"))
 
 
 def test_a_line_without_end_takes_no_memory(tmp_path: Path) -> None:

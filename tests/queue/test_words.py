@@ -102,5 +102,7 @@ def test_reasons_tell_memory_as_it_is_typed() -> None:
     assert reason.text("zh") == "它要 9999 GiB 主机内存；本机共可分配 23.54 GiB"
     impossible = Reason("impossible", {"gpus": 1, "memory": 204_800, "fitting": 0}).text("en")
     assert impossible.startswith("it asks for 1 GPU of 200 GiB; only 0 here are")
-    assert Reason("cpus", {"cpus": 1, "free": 0, "total": 2}).text("en") == "it asks for 1 CPU; 0 of 2 are free"
+    assert Reason("cpus", {"cpus": 1, "free": 0, "total": 2}).text("en") == (
+        "it asks for 1 CPU; 0 of 2 are left, as jobs asked for them (advisory)"
+    )
     assert "lots" in Reason("host-memory", {"memory": "lots", "free": "?", "total": None}).text("en")  # of a newer ongpu

@@ -12,6 +12,7 @@ COSTLY = (
     "PIL.*", "cv2.*", "imageio.*", "skimage.*", "scipy.*", "librosa.*", "torchaudio.*", "soundfile.*", "decord.*", "pydicom.*", "nibabel.*",
     "h5py.*", "albumentations.*", "torchvision.io.*", "torchvision.transforms.functional.*", "numpy.load", "torch.load", "pandas.read_*",
     "open", "torch.nn.functional.interpolate", "torch.nn.functional.grid_sample", "torch.stft", "torch.istft",
+    "torch.fft.*", "numpy.fft.*", "torch.poisson", "numpy.random.poisson",
 )  # fmt: skip
 FOLDERS = ("torchvision.datasets.", "torchaudio.datasets.", "timm.data.")
 SMALL = ("MNIST", "FashionMNIST", "CIFAR10", "CIFAR100", "KMNIST", "QMNIST", "EMNIST", "USPS", "FakeData")  # lie in memory, decoded

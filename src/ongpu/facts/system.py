@@ -27,5 +27,6 @@ class Processes(Fact):
     processes: tuple[Process, ...] = ()
     holders: tuple[Process, ...] = ()  # who has /dev/nvidia* open (fuser, lsof, /proc/*/fd)
     listed: bool | None = None
+    absent: str | None = None  # what `ps | grep` was asked for and did not list: "train.py"
     mps_pipe: str | None = None  # the folder of CUDA's multi-process service, where its pipe is there
     mps_alive: bool | None = None  # whether its daemon lives

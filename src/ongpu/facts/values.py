@@ -90,7 +90,7 @@ class Tensor(Value):
     "loaded", "derived". graph: whether it carries an autograd graph (None: nobody knows). scalar: known to have no dimension.
     """
 
-    __slots__ = ("backwards", "graph", "made", "origin", "parents", "placed", "scalar", "scaled", "where")
+    __slots__ = ("backwards", "graph", "made", "origin", "parents", "placed", "scalar", "scaled", "summed", "where")
 
     def __init__(
         self,
@@ -103,6 +103,7 @@ class Tensor(Value):
         placed: bool = False,  # where it lies was said: device= was given, or it was moved
         scaled: bool = False,  # divided, or multiplied by a number (a loss, for accumulation)
         backwards: "list[Event] | None" = None,
+        summed: bool = False,  # the sum of its parents
     ) -> None:
         self.where = where
         self.origin = origin
@@ -113,6 +114,7 @@ class Tensor(Value):
         self.placed = placed
         self.scaled = scaled
         self.backwards = backwards
+        self.summed = summed
 
     def line(self, most: int = 200, gradients: bool = False, unmoved: bool = False) -> "Iterator[Tensor]":
         """Itself and the tensors that it was computed from.
@@ -133,6 +135,14 @@ class Tensor(Value):
                 todo += () if unmoved and value.placed else value.parents
             elif isinstance(value, Items):
                 todo += value.items
+
+    def terms(self, most: int = 20) -> "list[Tensor]":
+        """What it is the sum of: itself where it is no sum."""
+        found: list[Tensor] = [self]
+        while len(found) < most and (whole := next((t for t in found if t.summed), None)) is not None:
+            found.remove(whole)
+            found += [part for part in whole.parents if isinstance(part, Tensor)]
+        return found
 
     def seed(self) -> "Event | None":
         """The call of a factory (torch.arange ...) that it was computed from, where nothing else was: it lies where that was told to."""

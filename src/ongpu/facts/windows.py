@@ -147,9 +147,14 @@ def _modulo(node: ast.expr) -> bool:
     return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)
 
 
-def named(test: ast.expr | None) -> bool:
-    """Whether the condition itself speaks of accumulation."""
-    return test is not None and "accum" in ast.unparse(test).lower()
+def named(test: ast.expr | None, tree: ast.AST | None = None) -> bool:
+    """Whether the condition itself speaks of accumulation, or what a name in it was set to in that tree
+    (steps = config["gradient_accumulation_steps"])."""
+    if test is None or "accum" in ast.unparse(test).lower():
+        return test is not None
+    names = {n.id for n in ast.walk(test) if isinstance(n, ast.Name)}
+    sets = (n for n in ast.walk(tree) if isinstance(n, ast.Assign)) if tree is not None else ()
+    return any("accum" in ast.unparse(n.value).lower() and any(isinstance(t, ast.Name) and t.id in names for t in n.targets) for n in sets)
 
 
 def over_loader(loop: Loop) -> bool:

@@ -100,14 +100,27 @@ def _no_command(word: str) -> int:
     return complain(f"{word}: no such command or file; {more}", f"{word}：没有这个命令或文件；{more}")
 
 
+def _open_streams() -> None:
+    """Those that were closed by who started us lead nowhere: a file that is opened later is not to take their place. A command that we
+    start finds them closed as they were."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free; not passed on
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  for the process
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+
+
 def run(argv: Sequence[str]) -> int:
     """Run one command; the exit code. The doctor is asked where no command is named."""
     if "_ARGCOMPLETE" in os.environ:  # the shell asks what could come next
         import argcomplete
 
         argcomplete.autocomplete(parser())
-    if sys.stdout is None:  # closed by who started us: a file that is opened later is not to take its place
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  for the process
+    _open_streams()
     arguments = list(argv)
     named = next((a for a in arguments if a in COMMANDS), None)
     others = _without_language(arguments)
@@ -132,7 +145,7 @@ def run(argv: Sequence[str]) -> int:
         (options.asked if argv and only in argv else top).error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
         code = int(options.run(options))
-        print(end="", flush=True)
+        sys.stdout.flush()
         return code
     except BrokenPipeError:  # the reader went away: `ongpu | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

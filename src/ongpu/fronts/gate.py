@@ -1,6 +1,7 @@
 """`ongpu gate`: the doctor's answer for schedulers: place a job here, or not."""
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ongpu.fronts.answer import add_format, add_language, complain, language, say
+from ongpu.fronts.run_words import aside
 
 if TYPE_CHECKING:
     from ongpu.queue.gate import Decision, Policy
@@ -51,7 +53,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_format(parser, ("text", "json"))
     add_language(parser)
     parser.set_defaults(run=run)
-    actions = parser.add_subparsers(dest="action", metavar=say("install", "install"), title=say("to put it into a scheduler", "接入调度系统"))
+    actions = parser.add_subparsers(dest="action", metavar="install|tell", title=say("to put it into a scheduler", "接入调度系统"))
     shown = say("print what to put where", "输出要放置的内容与位置")
     install = actions.add_parser("install", help=shown, description=shown)
     install.add_argument("target", choices=sorted(INSTALL), help=say("slurm, kubernetes, ray or torchrun", "slurm、kubernetes、ray 或 torchrun"))
@@ -107,12 +109,21 @@ def run(options: argparse.Namespace) -> int:
             "schema": 1, "place": decision.place, "gpus": want.names, "asked_by": want.by, "reasons": [told(one) for one in decision.reasons],
             "overridden": [told(one) for one in decision.overridden], "unknown": [one.text(lang) for one in decision.unknown],
         }  # fmt: skip
-        print(json.dumps(answer, ensure_ascii=False, indent=1, default=str))
+        _out(json.dumps(answer, ensure_ascii=False, indent=1, default=str))
     else:
-        for reason in decision.reasons:
-            print(f"{reason.slug}: {reason.text(lang)}")
-        _aside(decision, lang)
+        _out("\n".join(f"{reason.slug}: {reason.text(lang)}" for reason in decision.reasons))
+        with aside():
+            _aside(decision, lang)
     return PLACE if decision.place else REFUSED
+
+
+def _out(text: str) -> None:
+    """On standard output, as far as it can be written: the exit code is the answer, and a reader that went away changes no verdict."""
+    try:
+        print(text, end="\n" if text else "", flush=True)
+    except OSError:
+        with contextlib.suppress(OSError):  # what waits to be written is dropped
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _tell(options: argparse.Namespace, decision: "Decision") -> int:
@@ -139,7 +150,7 @@ def _aside(decision: "Decision", lang: str) -> None:
         print(say(f"ongpu: overridden: {one.slug}: {one.text(lang)}", f"ongpu：已忽略：{one.slug}：{one.text(lang)}"), file=sys.stderr)
     if decision.place and decision.unknown:
         more = say("placed, though something cannot be told (refused with --strict)", "允许放置，但有些情况无法判断（--strict 则拒绝）")
-        print(f"ongpu: {more}: {decision.unknown[0].text(lang)}", file=sys.stderr)
+        print(f"ongpu: {more}{say(': ', '：')}{decision.unknown[0].text(lang)}", file=sys.stderr)
 
 
 class _Bad(ValueError):
@@ -174,11 +185,15 @@ def _config(options: argparse.Namespace) -> dict[str, Any]:
         if options.config:
             raise _Bad(f"{path}: no such file", f"{path}：没有这个文件") from None
         return {}
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise _Bad(f"{path}: {error.strerror}", f"{path}：{error.strerror}") from None
+    except UnicodeDecodeError:
+        raise _Bad(f"{path}: not a text in UTF-8", f"{path}：不是 UTF-8 文本") from None
+    except ValueError as error:
         raise _Bad(f"{path}: {error}", f"{path}：{error}") from None
     kinds: dict[str, Any] = {"strict": bool, "refuse": list, "override": list, "patience": (int, float)}
     for name, value in told.items():
-        if name not in kinds or not isinstance(value, kinds[name]):
+        if name not in kinds or not isinstance(value, kinds[name]) or (name == "patience" and isinstance(value, bool)):
             known = ", ".join(kinds)
             raise _Bad(f"{path}: {name}: not known, or of another kind (known: {known})", f"{path}：{name}：不认识，或类型不对（可用：{known}）")
     return told

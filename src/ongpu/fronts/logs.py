@@ -7,10 +7,14 @@ import re
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from ongpu.fronts.answer import add_language, complain, say
 from ongpu.fronts.outputs import cut, last_lines
-from ongpu.fronts.queued import add_engine, add_ids, guarded, known, opened
+from ongpu.fronts.queued import add_engine, add_ids, guarded, known, opened, tell
+
+if TYPE_CHECKING:
+    from ongpu.queue.engines import Engine
 
 MOST_TAIL = 16 << 20  # bytes that --tail keeps at most: one line may be endless
 HELD_BACK = 256  # characters of an unfinished control sequence that wait for their end
@@ -33,17 +37,19 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print it; 0, or 1 where there is no such job."""
+    """Print it; 0, or 1 where there is no such job, or an output is gone."""
     if options.tail is not None and options.tail < 0:
         return complain("--tail: a number of lines", "--tail：应为行数")
     if options.attempt is not None and options.attempt < 1:
         return complain("--attempt: from 1", "--attempt：从 1 开始")
+    from ongpu.queue.engines import EngineError
     from ongpu.queue.job import OVER
 
     _, engine = opened(options)
     jobs = known(engine, options.ids)
     if options.follow and len(jobs) > 1:
         return complain(f"-f: one job, not {len(jobs)}", f"-f：只能跟踪一个作业，这里有 {len(jobs)} 个")
+    code = 0
     for job in jobs:
         if len(jobs) > 1:
             _say(f"==> {job.id} <==\n")
@@ -53,12 +59,21 @@ def run(options: argparse.Namespace) -> int:
         if job.state in OVER and not job.attempts and job.started is None:
             print("ongpu: " + say(f"job {job.id} never started", f"作业 {job.id} 从未开始运行"), file=sys.stderr)
             continue
-        if options.tail is not None and not options.follow:
-            _print([last_lines(engine, job.id, options.tail, MOST_TAIL, options.attempt)])
-            continue
-        pieces = engine.output(job.id, follow=options.follow, attempt=options.attempt)
-        _print(_last(pieces, options.tail) if options.tail is not None else pieces)
-    return 0
+        try:
+            _print(_pieces(engine, job.id, options))
+        except EngineError as error:
+            if len(jobs) == 1:
+                raise
+            tell(error.english, error.chinese)  # the others' can be read
+            code = error.code
+    return code
+
+
+def _pieces(engine: "Engine", job: str, options: argparse.Namespace) -> Iterable[bytes]:
+    if options.tail is not None and not options.follow:
+        return [last_lines(engine, job, options.tail, MOST_TAIL, options.attempt)]
+    pieces = engine.output(job, follow=options.follow, attempt=options.attempt)
+    return _last(pieces, options.tail) if options.tail is not None else pieces
 
 
 def _say(text: str) -> None:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ongpu.fronts import under
 from ongpu.fronts.answer import add_language, coloured, complain, language, say
-from ongpu.fronts.run_words import Bad, command, count, fit, memory
+from ongpu.fronts.run_words import Bad, aside, command, count, fit, memory
 from ongpu.hosts.leases import LEASED
 
 if TYPE_CHECKING:
     import threading
 
-    from ongpu.hosts.leases import Lease
+    from ongpu.hosts.leases import Holder, Lease
     from ongpu.hosts.running import Running
     from ongpu.model import Report
     from ongpu.queue.choice import Card, Refused
@@ -54,7 +54,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-kernel-log", action="store_true", help=argparse.SUPPRESS)  # tests: another machine's log is in there
     parser.add_argument("--root", default="/", help=argparse.SUPPRESS)  # another file system, for what is asked of the machine: tests
     add_language(parser)
-    parser.add_argument("command_line", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help=say("the command, unchanged", "要运行的命令，原样执行"))
+    parser.add_argument("command_line", nargs=argparse.REMAINDER, metavar=say("-- COMMAND ...", "-- 命令 ..."), help=say("the command, unchanged", "要运行的命令，原样执行"))
     parser.usage = say("ongpu run [options] -- COMMAND [ARGUMENT ...]", "ongpu run [选项] -- 命令 [参数 ...]")
     parser.set_defaults(run=run)
 
@@ -63,11 +63,12 @@ def run(options: argparse.Namespace) -> int:
     """Choose, lease, run, watch, tell. The command's exit code, or 2, 69, 75 where it was not started."""
     if sys.platform == "win32":
         return complain("run: not on Windows yet", "run：暂不支持 Windows")
-    try:
-        return _Run(options).go()
-    except Bad as error:
-        complain(error.english, error.chinese)
-        return error.code
+    with aside():
+        try:
+            return _Run(options).go()
+        except Bad as error:
+            complain(error.english, error.chinese)
+            return error.code
 
 
 class _Run:
@@ -80,8 +81,8 @@ class _Run:
         self.argv = command(options.command_line)
         self.count = count(options.gpus, "--gpus", GPUS_MOST)
         self.retries = count(options.retry_on_gpu_fault, "--retry-on-gpu-fault", 100)
-        self.memory = memory(options.memory) if options.memory else None
-        if options.report:
+        self.memory = memory(options.memory) if options.memory is not None else None
+        if options.report is not None:
             from ongpu.fronts.running import unkeepable
 
             if bad := unkeepable(options.report):
@@ -89,30 +90,41 @@ class _Run:
         self.tool = fit(under.chosen, options, self.argv, os.environ, self.lang)
         self.avoid: set[str] = set()
         self.mine = frozenset(filter(None, os.environ.get(LEASED, "").split(",")))  # of the job that we are a part of
-        self.warned = False
+        self.warned = self.stopped = False  # it was told about its packages; it was asked to end
         self.report: Report | None = None  # what the machine said of itself
         self.running: Running | None = None
+        self.tries: list[dict[str, Any]] = []  # how each ended, where a report is kept
         self.uuids: list[str] = []  # of all GPUs
 
     def go(self) -> int:
         """The command, and again elsewhere where that is asked for."""
+        code: int | None = None  # of the try before
         while True:
-            cards, lease = ([], None) if self.count == 0 else self._take()
+            try:
+                cards, lease = ([], None) if self.count == 0 else self._take()
+            except Bad as error:
+                if code is None:
+                    raise
+                complain(f"not started anew: {error.english}", f"没有重新启动：{error.chinese}")
+                return code  # it did run: its exit code is the answer
+            if code is not None:
+                self.tell(say("a GPU was at fault, not the program: started anew elsewhere", "故障在 GPU 而不在程序：换 GPU 重新启动"))
             try:
                 code, ending = self._once(cards, lease)
             finally:
                 if lease:
                     lease.close()
-            if not ending.retry or self.retries == 0:
+            if not ending.retry or self.retries == 0 or self.stopped:
                 return code
             self.retries -= 1
             self.avoid |= set(ending.gpus or (card.card or card.uuid for card in cards))
-            self.tell(say("a GPU was at fault, not the program: started anew elsewhere", "故障在 GPU 而不在程序：换 GPU 重新启动"))
 
     def tell(self, words: str) -> None:
         """One line of ours, on standard error."""
         raw = self.running is not None and self.running.raw is not None  # the terminal does not begin a line by itself then
-        print(f"ongpu: {words}", file=sys.stderr, flush=True, end="\r\n" if raw else "\n")
+        end = "\r\n" if raw else "\n"
+        before = end if self.running is not None and self.running.mid_line() else ""
+        print(f"{before}ongpu: {words}", file=sys.stderr, flush=True, end=end)
 
     # --- which GPUs
 
@@ -147,20 +159,22 @@ class _Run:
 
     def _wait(self, place: Path) -> None:
         """Until a lease ended or began, or it is time to look at the GPUs again."""
+        before, end = self._held(place).keys(), time.monotonic() + LOOK_AGAIN
+        while time.monotonic() < end and self._held(place).keys() == before:
+            time.sleep(LEASES_EVERY)
+
+    def _held(self, place: Path) -> "dict[str, Holder]":
+        """Who holds which GPU. One whose file somebody spoiled hides no lease of the others."""
         from ongpu.hosts import leases
 
-        def seen() -> set[str]:
+        found: dict[str, Holder] = {}
+        for uuid in self.uuids:
             with contextlib.suppress(leases.Unusable):
-                return set(leases.held(place, self.uuids))
-            return set()
-
-        before, end = seen(), time.monotonic() + LOOK_AGAIN
-        while time.monotonic() < end and seen() == before:
-            time.sleep(LEASES_EVERY)
+                found |= leases.held(place, [uuid])
+        return found
 
     def _choose(self, place: Path) -> "list[Card] | Bad":
         """The GPUs, or why there are none now; raises Bad where there never will be."""
-        from ongpu.hosts import leases
         from ongpu.lazy import replace
         from ongpu.queue import gate, machine
         from ongpu.queue.choice import Chosen, Request, choose
@@ -176,12 +190,10 @@ class _Run:
             why = reasons[0]
             raise Bad(f"{why.slug}: {why.text('en')}; {more}", f"{why.slug}：{why.text('zh')}；{more}", UNFIT)
         self.uuids = [uuid for gpu in seen for uuid in (gpu.uuid, *(part.uuid for part in gpu.slices or ())) if uuid]
-        try:
-            held = leases.held(place, self.uuids)
-        except leases.Unusable:
-            held = {}
+        held = self._held(place)
+        self.mine &= held.keys()  # of a job that has ended long ago (a tmux outlives it) nothing is ours
         held = {uuid: holder for uuid, holder in held.items() if uuid not in self.mine}
-        cards = machine.cards_of(report, held, policy, root=self.options.root)
+        cards = machine.cards_of(report, held, policy, root=self.options.root, lang=self.lang)
         if self.mine:  # those that compute there are of the same job
             cards = [replace(card, foreign=()) if card.uuid in self.mine else card for card in cards]
         want = gate.asked({name: value for name, value in os.environ.items() if name == "CUDA_VISIBLE_DEVICES"})
@@ -257,8 +269,9 @@ class _Run:
         from ongpu.hosts.running import Running
         from ongpu.lazy import replace
         from ongpu.model import Verdict
+        from ongpu.queue import postmortem
+        from ongpu.queue import run as ends
         from ongpu.queue import words as words_of
-        from ongpu.queue.run import Used
 
         environ = dict(os.environ)
         environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
@@ -280,7 +293,7 @@ class _Run:
         below = tool.under if tool else None
         running = self.running = Running(argv, environ, list(lease.files.values()) if lease else (), not self.options.no_tee, below)
         checking = self._packages()
-        used = [Used(card.index, card.uuid, card.name, card.total, card=card.card) for card in cards]
+        used = [ends.Used(card.index, card.uuid, card.name, card.total, card=card.card) for card in cards]
         watching = Watching(used, running.pid, start, self.tell, self.options.no_kernel_log, below) if cards else None
         while running.status is None:
             running.step(1.0)
@@ -292,19 +305,21 @@ class _Run:
         output = running.output()
         running.close()
         code = running.status if tool is None or tool.started() else running.status or under.CANNOT_RUN
-        from ongpu.queue import postmortem
-        from ongpu.queue import run as ends
-
-        words = [] if code == 0 else postmortem.words(output, running.signal, oom_kills.since(kills), bool(kills), self.lang)
+        number = ends.signal_of(code) if running.signal is None else running.signal
+        self.stopped = not ends.STOPPING.isdisjoint(running.from_user)
+        killed = oom_kills.since(kills)
+        words = [] if code == 0 else postmortem.words(output, number, killed, bool(kills), self.lang)
         report = postmortem.judged([*words, *(tool.evidence() if tool else ()), *(watching.evidence() if watching else ())], " ".join(self.argv)[:200])
+        if kills and not killed:
+            report = postmortem.spared(report)
         if code and report.verdict is Verdict.CLEAR:  # its GPUs are well, and it failed: the rules do not know why
             report = replace(report, verdict=Verdict.UNKNOWN)
-        ending = ends.ending(code, running.signal, running.from_user, report, used)
+        ending = ends.ending(code, number, running.from_user, report, used)
         self._summary(ending, used, seconds, code, running.signal, report, output)
         if tool:
             tool.explain(report, {finding.slug for finding in ending.findings}, self.options.quiet and code == 0)
         if self.options.report:
-            self._keep(ending, used, seconds, code, report, output)
+            self._keep(ending, used, seconds, code, number, report, output)
         return code, ending
 
     def _summary(
@@ -320,7 +335,9 @@ class _Run:
         why = verdicts(report)
         for gpu in used:
             print(f"  {ends.used_line(gpu, self.zh)}", file=sys.stderr)
-            if gpu.index in why:
+            if gpu.unused:
+                print("    " + say("it was not used: no program of the command computed on it", "没有用到：命令的程序没有在上面计算"), file=sys.stderr)
+            elif gpu.index in why and why[gpu.index].slug != "gpu-free":  # it is, now that the command has ended
                 print(f"    {why[gpu.index].slug}: {why[gpu.index].text(self.lang).title}", file=sys.stderr)
         if ending.kind != ends.OK:
             self._post_mortem(ending, used, code, number, report, output)
@@ -332,7 +349,10 @@ class _Run:
         from ongpu.report import as_text
 
         how = say(f"exit code {code}", f"退出码 {code}") if number is None else say(f"signal {number}", f"信号 {number}")
-        self.tell(f"{how}{'：' if self.zh else ': '}{say(*ends.said(ending.kind, number))}")
+        within = ends.signal_of(code) if number is None else None  # of a program that the command started, as shells tell it
+        how += say(f" (signal {within} within)", f"（内部程序收到信号 {within}）") if within else ""
+        words = ends.said(ending.kind, within if number is None else number, [finding.slug for finding in ending.findings])
+        self.tell(f"{how}{'：' if self.zh else ': '}{say(*words)}")
         if ending.kind == ends.OUT_OF_MEMORY and (fits := ends.what_fits(report, used)):
             print(f"  {fits[self.zh]}", file=sys.stderr)
         if ending.kind == ends.GPU_FAULT and ending.gpus:
@@ -348,13 +368,17 @@ class _Run:
         elif ending.kind != ends.STOPPED and (last := ends.last_words(report, output)):
             print("  " + say(f"its last words: {last}", f"最后的输出：{last}"), file=sys.stderr)
 
-    def _keep(self, ending: "Ending", used: "Sequence[Used]", seconds: float, code: int, report: Any, output: str) -> None:
+    def _keep(
+        self, ending: "Ending", used: "Sequence[Used]", seconds: float, code: int, number: int | None, report: Any, output: str
+    ) -> None:
         from ongpu.fronts.running import as_html, as_json
 
-        told = {
-            "schema": 1, "command": self.argv, "code": code, "ending": ending.kind, "gpus_at_fault": list(ending.gpus), "seconds": round(seconds, 2),
+        told: dict[str, Any] = {
+            "schema": 1, "command": self.argv, "code": code, "signal": number, "ending": ending.kind, "gpus_at_fault": list(ending.gpus), "seconds": round(seconds, 2),
             **({"tool": self.tool.kind, "tool_files": self.tool.folder} if self.tool else {}),
         }  # fmt: skip
+        self.tries.append({name: told[name] for name in ("code", "signal", "ending", "gpus_at_fault", "seconds")})
+        told["tries"] = self.tries  # the last one is this one
         make = as_json if self.options.report.endswith(".json") else as_html
         try:
             Path(self.options.report).write_text(make(told, used, report, self.lang, output), "utf-8")

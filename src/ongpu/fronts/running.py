@@ -13,7 +13,7 @@ from ongpu.hosts.sampling.feed import Feed
 from ongpu.hosts.sampling.proc import read, stat
 from ongpu.hosts.under import Under
 from ongpu.model import Evidence, Report
-from ongpu.queue.run import HOT_START, SAID, Recorder, Used, duration, strangers, used_line
+from ongpu.queue.run import HOT_START, Recorder, Used, duration, said, strangers, used_line
 from ongpu.watch import evidence
 from ongpu.watch.state import State
 from ongpu.watch.window import Window
@@ -70,9 +70,12 @@ class Watching:
             rows = [row for row in listed.get(str(part.index)) or () if isinstance(row, list) and len(row) == 4]
             if sizes := [row[1] for row in rows if row[0] in self.ours and isinstance(row[1], int)]:
                 part.hold(now - self.start, sum(sizes))
+        for one in self.used:
+            rows = [row for row in listed.get(str(one.index)) or () if isinstance(row, list) and row]
+            one.computed = one.computed or any(row[0] in self.ours for row in rows)
         for uuid, pid, size in strangers(listed, self.recorder.places, self.ours):
             gpu = by_uuid.get(uuid)
-            if gpu and pid not in gpu.strangers:
+            if gpu and pid not in gpu.strangers and _known(pid):
                 words = f"pid {pid}" + ("" if size is None else f", {size} MiB")
                 gpu.strangers[pid] = words
                 if now - self.start < HOT_START:
@@ -107,6 +110,18 @@ class Watching:
         found = [*evidence.nvml(self.state, told, mine), evidence.kernel(lines)]
         trend = self.window.evidence([gpu.index for gpu in mine])
         return [trend, *found] if trend else found
+
+
+def _known(pid: int) -> bool:
+    """Whether that number means a process here. In a container NVML tells the host's numbers: the command's own cannot be told from
+    others' there. (/proc may hide others' processes; this does not.)"""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def _logged(code: int, lines: Sequence[str]) -> bool:
@@ -148,7 +163,12 @@ def as_html(told: Mapping[str, Any], used: Sequence[Used], report: Report, lang:
 
     zh = lang == "zh"
     how = say(f"exit code {told['code']}, after {duration(told['seconds'], zh)}", f"退出码 {told['code']}，运行 {duration(told['seconds'], zh)}")
-    lines = [f"$ {' '.join(told['command'])}", f"{how}{'：' if zh else ': '}{SAID[told['ending']][zh]}", *(used_line(gpu, zh) for gpu in used)]
+    words = said(told["ending"], told["signal"], [finding.slug for finding in report.findings])[zh]
+    lines = [f"$ {' '.join(told['command'])}", f"{how}{'：' if zh else ': '}{words}", *(used_line(gpu, zh) for gpu in used)]
+    for one in told["tries"][:-1]:
+        sick = ", ".join(one["gpus_at_fault"])
+        before = say(f"before: exit code {one['code']}, after {duration(one['seconds'], zh)}", f"此前：退出码 {one['code']}，运行 {duration(one['seconds'], zh)}")
+        lines.append(f"{before}{'：' if zh else ': '}{said(one['ending'], one['signal'])[zh]} {sick}".rstrip())
     head = "".join(f"<p>{escape(line)}</p>" for line in lines) + "".join(_curve(gpu) for gpu in used)
     text = page.render(report, lang)
     before, found, after = text.partition("<body>")

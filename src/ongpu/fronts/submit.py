@@ -40,8 +40,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     option("model", "NAME", "a part of the GPU's name: A100", "GPU 名称的一部分：A100")
     option("capability", "X.Y", "compute capability, at least: 8.0", "计算能力下限：8.0")
     option("time", "LENGTH", "time limit: 30m, 4h, 1d12h; short ones start sooner", "时限：30m、4h、1d12h；声明时限能更早开始")
-    option("cpus", "N", "CPU cores", "CPU 核数")
-    option("host-memory", "SIZE", "the host's memory (RAM): 64GiB", "主机内存：64GiB")
+    option("cpus", "N", "CPU cores (local: advisory, counted and not enforced)", "CPU 核数（本机队列：仅作统计，不强制）")
+    option("host-memory", "SIZE", "the host's memory (RAM): 64GiB (local: advisory)", "主机内存：64GiB（本机队列：仅作统计，不强制）")
     group = parser.add_argument_group(say("how it runs", "如何运行"))
     option("chdir", "FOLDER", "working directory (default: this one)", "工作目录（默认当前目录）")
     option("export", "WHAT", "environment: default (all but what looks like a secret), all, none; names and NAME=VALUE, with commas",
@@ -63,7 +63,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     option("after", "ID,...", "start when these have ended well", "在这些作业成功结束之后开始")
     option("after-any", "ID,...", "start when these have ended, however", "在这些作业结束之后开始，无论成败")
     option("begin", "TIME", "not before: 22:00, +2h, 2026-12-01T06:00", "不早于：22:00、+2h、2026-12-01T06:00")
-    option("reservation", "NAME", "use the GPUs that were reserved under that name", "使用该名称预约的 GPU")
+    option("reservation", "NAME", "use the GPUs that were reserved under that name", "使用以该名称预留的 GPU")
     option("notify", "URL", "tell this address (Apprise) when it is done, fails or is cancelled", "完成、失败或取消时通知该地址（Apprise）")
     group = parser.add_argument_group(say("this command", "本命令"))
     add_engine(group)
@@ -80,8 +80,8 @@ def run(options: argparse.Namespace) -> int:
     """Submit; 0, or with --wait the job's own exit code."""
     from ongpu.queue.engines import refuse
 
-    _, engine = opened(options)
-    specs, secrets = _specs(options, engine)
+    config, engine = opened(options)
+    specs, secrets = _specs(options, engine, config.idle_after)
     refuse(specs[0], engine)
     ids = engine.submit(specs)
     shown = ids[0] if len(ids) == 1 else _array(engine, ids)
@@ -179,8 +179,8 @@ def _told(job: "Told") -> None:
 # --- what was asked
 
 
-def _specs(options: argparse.Namespace, engine: "Engine") -> "tuple[list[Spec], list[str]]":
-    """One for each job; the variables that it does not get, for they look like secrets. Raises EngineError."""
+def _specs(options: argparse.Namespace, engine: "Engine", idle: float | None = None) -> "tuple[list[Spec], list[str]]":
+    """One for each job; the variables that it does not get, for they look like secrets. idle: the configuration's. Raises EngineError."""
     from ongpu.fronts.scripts import runnable
     from ongpu.lazy import replace
     from ongpu.queue import asked
@@ -213,7 +213,7 @@ def _specs(options: argparse.Namespace, engine: "Engine") -> "tuple[list[Spec], 
         "host_memory": asked.size(told.host_memory, "--host-memory") if told.host_memory else None,
         "capability": asked.capability(told.capability) if told.capability else None,
         "limit": asked.duration(told.time) if told.time else None,
-        "idle": asked.duration(told.idle, "--idle") if told.idle else None,
+        "idle": asked.duration(told.idle, "--idle") if told.idle else idle if told.idle_stop else None,
         "begin": asked.moment(told.begin, time.time()) if told.begin else None,
         "checkpoint": asked.signal_name(told.checkpoint) if told.checkpoint else "",
         "after": (*(asked.after(told.after) if told.after else ()), *(asked.after(f"any:{told.after_any}", "--after-any") if told.after_any else ())),
@@ -223,7 +223,7 @@ def _specs(options: argparse.Namespace, engine: "Engine") -> "tuple[list[Spec], 
     values |= {"grace": asked.duration(told.grace, "--grace")} if told.grace else {}
     values |= {"retry_on": told.retry_on} if told.retry_on else {}
     values |= {"on_reboot": told.on_reboot} if told.on_reboot else {}
-    if told.idle_stop and not told.idle:
+    if told.idle_stop and not values["idle"]:
         raise EngineError("--idle-stop: after how long? --idle 30m", "--idle-stop：空闲多久？请加 --idle 30m")
     if not values["gpus"] and (bad := next((name for name in ("memory", "model", "capability", "share", "idle") if values[name]), "")):
         raise EngineError(f"--gpus 0: --{bad} is about GPUs", f"--gpus 0：不用 GPU 时 --{bad} 没有意义")

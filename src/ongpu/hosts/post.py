@@ -90,7 +90,7 @@ def main() -> None:
         _say(UNKNOWN)
         return
     for message in what["messages"]:
-        with apprise.LogCapture(level=apprise.logging.WARNING) as heard:
+        with apprise.LogCapture(level=apprise.logging.WARNING, fmt="%(message)s") as heard:
             try:
                 taken = sender.notify(body=message["body"], title=message["title"], notify_type=message["kind"])
                 why = None if taken else heard.getvalue().strip().splitlines()[-1:] or ["refused"]

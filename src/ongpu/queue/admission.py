@@ -171,7 +171,7 @@ class Admission:
                     yield 0, Reason("quota-never", {"gpus": one.gpus, "who": who, "allowed": quota.gpus})
                 yield (quota.gpus - held) // one.gpus, Reason("quota-gpus", {"who": who, "held": held, "allowed": quota.gpus})
             if quota.gpu_hours is not None and self.used.get(name, 0.0) >= quota.gpu_hours * HOUR:
-                used = f"{self.used.get(name, 0.0) / HOUR:.1f}"
+                used = f"{self.used.get(name, 0.0) / HOUR:.4g}"
                 yield 0, Reason("quota-hours", {"who": who, "used": used, "allowed": f"{quota.gpu_hours:g}"})
 
     # -- reservations

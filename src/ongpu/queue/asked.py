@@ -252,6 +252,11 @@ def checked(spec: Spec, before: Spec | None = None) -> Spec:
         raise EngineError(f"--share: a part of one GPU, not --gpus {spec.gpus}", f"--share：只能共用一块 GPU，不能是 --gpus {spec.gpus}")
     if spec.share and spec.memory is None:
         raise EngineError("--share: say how much memory of the GPU: --memory 8GiB", "--share：请写明占用多少显存：--memory 8GiB")
+    if spec.share and spec.idle is not None:
+        raise EngineError(
+            "--idle: not with --share: of a shared GPU nobody can tell which job uses it",
+            "--idle：不能与 --share 合用：共用的 GPU 无法分辨由哪个作业使用",
+        )
     if spec.saved and not spec.checkpoint:
         raise EngineError("--saved: needs a checkpoint signal: --checkpoint SIGUSR1", "--saved：需要检查点信号：--checkpoint SIGUSR1")
     if spec.idle is not None and spec.idle < LEAST_IDLE:

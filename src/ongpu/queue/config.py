@@ -33,6 +33,11 @@ class Quotas:
     users: Mapping[str, Quota] = field(default_factory=dict)
     projects: Mapping[str, Quota] = field(default_factory=dict)
 
+    @property
+    def hours(self) -> bool:
+        """Whether anybody's GPU-hours are bounded."""
+        return any(one.gpu_hours is not None for one in (self.each, *self.users.values(), *self.projects.values()))
+
     def of(self, user: str, project: str) -> tuple[tuple[str, Quota], ...]:
         """What bounds a job, named as in Policy.spent."""
         found = [(f"user:{user}", self.users.get(user, self.each))]
@@ -343,7 +348,11 @@ def _config(values: Mapping[str, Mapping[str, Any]], paths: tuple[Path, ...]) ->
 
     plain = Config()
     knobs = {key: value for key, value in of("policy").items() if key not in ("name", "fair_share_half_life_days")}
-    policy = replace(POLICIES[of("policy").get("name", "ours")], **knobs)
+    name = of("policy").get("name", "ours")
+    if knobs and name != "ours":  # the others have none: in turn, who runs cannot give way
+        where, key = paths[-1] if paths else "queue.toml", f"policy.{next(iter(knobs))}"
+        raise _wrong(where, key, f'the policy "ours" alone has it, not "{name}"', f"只有策略 ours 有此项，{name} 没有")
+    policy = replace(POLICIES[name], **knobs)
     quota, cost, kubernetes = of("quota"), of("cost"), dict(of("kubernetes"))
     kubernetes["priorities"] = kubernetes.pop("priority_classes", {})
     return Config(

@@ -84,4 +84,5 @@ def drawing(times: Mapping[str, Sequence[float]], title: str, axis: str) -> str:
 
 
 def _safe(text: str) -> str:
+    text = "".join(mark if mark.isprintable() else "?" for mark in text)  # a file may be called anything, and XML takes not all of it
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

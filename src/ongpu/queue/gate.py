@@ -76,6 +76,8 @@ def asked(environ: Mapping[str, str], told: str | None = None) -> Asked:
     """Whose GPUs are meant: those told, else those of the Slurm job by their physical index (in a job CUDA_VISIBLE_DEVICES is
     renumbered), else what CUDA would see. Raises BadName for what is told and names no GPU."""
     if told is not None:
+        if not told.strip():  # a variable that is not set, say: that is no wish for none
+            raise BadName('""')
         return Asked(_named(told, strict=True), "--gpus")
     for name in ("SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES"):
         if name in environ:
@@ -90,12 +92,13 @@ def _named(text: str, strict: bool) -> tuple[str, ...] | None:
         return None
     found: list[str] = []
     for word in text.replace(" ", "").split(","):
-        if not _NAME.fullmatch(word):
+        first, _, last = word.partition("-")
+        span = first.isdigit() and last.isdigit()
+        if not _NAME.fullmatch(word) or (span and int(last) < int(first)):
             if strict:
-                raise BadName(word)
+                raise BadName(word or text)
             break  # CUDA sees those before the first that it does not know
-        first, dash, last = word.partition("-")
-        if first.isdigit() and dash:
+        if span:
             found += [str(index) for index in range(int(first), min(int(last), int(first) + MOST) + 1)]
         else:
             found.append(str(int(word)) if word.isdigit() else word)
@@ -136,7 +139,7 @@ def decide(report: Report, want: Asked, policy: Policy = DEFAULT) -> Decision:
         found += [f for f in report.hidden if _refuses(f, policy) and _concerns(f, report, mine)]
     if not found and _refused(report):  # that no GPU can be used is certain, though the cause is merely likely
         found = [f for f in (*report.findings, *report.hidden) if _low(f) and f.certainty > Certainty.POSSIBLE][:1]
-    reasons = [Reason(f.slug, (_line(f, "en"), _line(f, "zh")), f) for f in found]
+    reasons = [Reason(f.slug, (_line(f, "en"), _line(f, "zh")), f) for f in found] or _silent(report)
     overridden = tuple(reason for reason in reasons if reason.slug in policy.override)
     reasons = [reason for reason in reasons if reason.slug not in policy.override]
     if not reasons and not overridden:
@@ -164,6 +167,15 @@ def _refused(report: Report) -> bool:
     if machine and machine.jetson:
         return False
     return bool(driver and driver.nvml and (driver.nvml != "ok" or (listed and not listed.gpus and complete(report))))
+
+
+def _silent(report: Report) -> list[Reason]:
+    """That NVML itself refuses, for which no rule has a cause: no GPU can be asked. Not where it is just not there: CUDA needs none."""
+    driver = report.fact(Driver)
+    if not _refused(report) or driver is None or driver.nvml in (None, "ok") or "Library Not Found" in driver.nvml:
+        return []
+    english, chinese = f'The driver\'s management library does not start: "{driver.nvml}"', f"驱动的管理库（NVML）无法启动：“{driver.nvml}”"
+    return [Reason("nvml-init-failed", (english, chinese))]
 
 
 def _line(finding: Finding, lang: str) -> str:

@@ -51,10 +51,11 @@ def unable(report: Report, python: str, limit: float = 3.0) -> tuple[Finding, ..
 
 
 def cards_of(
-    report: Report, held: Mapping[str, Holder], policy: Policy | None = gate.DEFAULT, ours: Collection[int] = (), root: str = "/"
-) -> list[Card]:
+    report: Report, held: Mapping[str, Holder], policy: Policy | None = gate.DEFAULT, ours: Collection[int] = (), root: str = "/",
+    lang: str = "en",
+) -> list[Card]:  # fmt: skip
     """The GPUs of a report as a choice is made of them. held: leases by UUID; policy None: nothing makes a GPU unfit but silence;
-    ours: processes that are no strangers."""
+    ours: processes that are no strangers; lang: of the words about who holds a lease."""
     listed = report.fact(Processes)
     found = []
     places = {gate.bus(gpu.bus): gpu.uuid for gpu in gate.cards(report) if gpu.bus and gpu.uuid}
@@ -66,20 +67,20 @@ def cards_of(
         uuid, all_here = gpu.uuid or "", [p for p in (listed.processes if listed else ()) if p.gpu == index]
         found.append(Card(
             uuid=uuid, index=index, name=gpu.name or "", total=gpu.memory_total, free=gpu.memory_free, util=gpu.utilization,
-            unfit=unfit or (None if uuid else "gpu-answers-with-error"), holder=told(held[uuid]) if uuid in held else None,
+            unfit=unfit or (None if uuid else "gpu-answers-with-error"), holder=told(held[uuid], lang) if uuid in held else None,
             drained=(held[uuid].drained or "") if uuid in held else "",
             foreign=tuple(stranger(process) for process in here if not process.gone), partitioned=bool(gpu.mig),
             near=(*switched(gpu, places), *near(gpu.bus, root)), linked=linked(gpu, places),
             unexplained=unexplained(gpu, all_here) if listed and not gpu.mig else 0,
         ))  # fmt: skip
-        found += [_slice(part, found[-1], here, held) for part in (gpu.slices or ()) if gpu.mig]
+        found += [_slice(part, found[-1], here, held, lang) for part in (gpu.slices or ()) if gpu.mig]
     return found
 
 
-def _slice(part: Slice, whole: Card, here: Sequence[Process], held: Mapping[str, Holder]) -> Card:
+def _slice(part: Slice, whole: Card, here: Sequence[Process], held: Mapping[str, Holder], lang: str) -> Card:
     """A MIG device: as fit as its card, and not free where the card as a whole is leased. NVML tells no utilisation of one. A program
     of which it does not tell the slice may be on any. As nvml.h has it: no partitioned card was at hand."""
-    holder, drained = (told(held[part.uuid]), "") if part.uuid in held else (whole.holder, whole.drained)
+    holder, drained = (told(held[part.uuid], lang), "") if part.uuid in held else (whole.holder, whole.drained)
     mine = tuple(stranger(process) for process in here if process.slice in (part.uuid, None) and not process.gone)
     return Card(
         uuid=part.uuid, index=whole.index, name=part.name or whole.name, total=part.memory_total, free=part.memory_free, unfit=whole.unfit,
@@ -121,12 +122,13 @@ def switched(gpu: Gpu, places: Mapping[str, str]) -> tuple[str, ...]:
     return ("nvswitch",) if any(gate.bus(bus) not in places for bus, _ in gpu.peers or ()) else ()
 
 
-def told(holder: Holder) -> str:
+def told(holder: Holder, lang: str = "en") -> str:
     """Who holds a lease, in words; of a GPU that is out of service only who took it out: nothing of his runs there."""
     if holder.drained:
         return holder.user or "?"
     if holder.ended:
-        return f"what pid {holder.pid} left behind: {_short(holder.command or '?')}"
+        left = f"pid {holder.pid} 遗留的进程：" if lang == "zh" else f"what pid {holder.pid} left behind: "
+        return left + _short(holder.command or "?")
     who = f"{holder.user}, pid {holder.pid}" if holder.user and holder.pid else f"pid {holder.pid}" if holder.pid else "?"
     return f"{who}: {_short(holder.command)}" if holder.command else who
 

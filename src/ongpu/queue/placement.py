@@ -136,6 +136,20 @@ def next_bucket(spent: float, factor: float = 2.0) -> float:
     return BASE if spent < BASE else BASE * factor ** bucket(spent, factor)
 
 
+def crossing(job: Job, policy: Policy, now: float) -> float | None:
+    """When the bucket of a job that runs changes next, as far as that can change a decision; None: it cannot."""
+    used = job.used(now)
+    if policy.order == "feedback":
+        if not job.checkpoint and used >= BASE - 1e-6:
+            return None
+        following = next_bucket(used + 1e-3, policy.factor)
+    elif policy.order == "attained" and job.checkpoint and used < BASE:
+        following = BASE
+    else:
+        return None
+    return now + (following - used) / max(1, job.gpus) + 1e-3
+
+
 def patience(job: Job, policy: Policy, total: int) -> float:
     """Seconds that it may wait before it is overdue. An uninterruptible job that wants all GPUs stops everybody: it waits longest."""
     return policy.patience if job.checkpoint else policy.patience * (1 + policy.width * job.gpus / max(1, total))

@@ -4,7 +4,8 @@ import contextlib
 import signal
 from collections.abc import Iterable
 
-from ongpu.model import Evidence, Report, Verdict
+from ongpu.lazy import replace
+from ongpu.model import Certainty, Evidence, Report, Verdict
 from ongpu.queue.run import SHELL
 
 ORIGINS = {"output": ("output", "输出"), "status": ("exit status", "退出状态"), "counts": ("counters", "计数")}
@@ -28,6 +29,14 @@ def words(output: str, number: int | None, kills: str, counted: bool, lang: str 
         found += pasted.read_text(said, origins["status"])
         found += pasted.read_text(kills, origins["counts"]) if kills and number == signal.SIGKILL else []
     return found
+
+
+def spared(report: Report) -> Report:
+    """Without "the host's memory ran out" where that rests on no more than a word like "Killed", and the kernel, which counts those that it
+    ends for want of memory, counted none: somebody else sent the signal."""
+    left = tuple(f for f in report.findings if f.slug != "host-oom" or f.certainty is Certainty.CERTAIN or f.variant)
+    verdict = Verdict.UNKNOWN if report.findings and not left else report.verdict
+    return report if len(left) == len(report.findings) else replace(report, findings=left, verdict=verdict)
 
 
 def judged(evidence: Iterable[Evidence], subject: str) -> Report:

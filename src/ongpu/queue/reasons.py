@@ -58,11 +58,14 @@ WORDS: Mapping[str, tuple[str, str]] = {
         "{who} has used {used} GPU hours in seven days; the quota is {allowed}",
         "{who} 七天内已用 {used} GPU 小时；配额为 {allowed}",
     ),
-    "cpus": ("it asks for {cpus:CPU|CPUs}; {free} of {total} are free", "它要 {cpus} 个 CPU；{total} 个中还剩 {free} 个"),
+    "cpus": (
+        "it asks for {cpus:CPU|CPUs}; {free} of {total} are left, as jobs asked for them (advisory)",
+        "它要 {cpus} 个 CPU；按各作业的声明，{total} 个中还剩 {free} 个（仅作统计）",
+    ),
     "cpus-never": ("it asks for {cpus:CPU|CPUs}; this machine gives out {total}", "它要 {cpus} 个 CPU；本机共可分配 {total} 个"),
     "host-memory": (
-        "it asks for {memory:size} of host memory; {free:size} of {total:size} are free",
-        "它要 {memory:size} 主机内存；{total:size} 中还剩 {free:size}",
+        "it asks for {memory:size} of host memory; {free:size} of {total:size} are left, as jobs asked for it (advisory)",
+        "它要 {memory:size} 主机内存；按各作业的声明，{total:size} 中还剩 {free:size}（仅作统计）",
     ),
     "host-memory-never": (
         "it asks for {memory:size} of host memory; this machine gives out {total:size}",
@@ -74,7 +77,10 @@ WORDS: Mapping[str, tuple[str, str]] = {
     ),
     "reservation-runs": ("{gpus:GPU is|GPUs are} reserved until {end} ({name})", "{gpus} 块 GPU 已被预留至 {end}（{name}）"),
     "reservation-later": ("its reservation {name} begins at {begin}", "其预留 {name} 于 {begin} 开始"),
-    "reservation-over": ("its reservation {name} is over, or was taken back", "其预留 {name} 已结束或被取消"),
+    "reservation-over": (
+        "its reservation {name} is over, or was taken back: it waits for another one of that name (or cancel it)",
+        "其预留 {name} 已结束或被取消：等待同名的新预留（或取消该作业）",
+    ),
     "reservation-full": ("the {gpus:GPU|GPUs} of its reservation {name} {gpus:!is|are} in use", "其预留 {name} 的 {gpus} 块 GPU 都在使用"),
     "leaves-reservation": ("GPUs are reserved from now on ({name})", "GPU 从现在起被预留（{name}）"),
     "no-such-gpu": (
@@ -111,7 +117,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
 
 def size(amount: float) -> str:
     """ "20 GiB", "512 MiB" of MiB."""
-    return f"{amount / 1024:.4g} GiB" if amount >= 1024 else f"{amount:g} MiB"
+    return f"{amount / 1024:{'.4g' if amount < 1e7 else '.0f'}} GiB" if amount >= 1024 else f"{amount:g} MiB"
 
 
 class _Value:

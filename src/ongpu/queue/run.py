@@ -12,9 +12,11 @@ from ongpu.knowledge.gpus import models_with_memory_at_least
 from ongpu.knowledge.xids import xid
 from ongpu.lazy import dataclass, field, lazy
 from ongpu.model import Certainty, Finding, Layer, Report, Severity
-from ongpu.queue.words import ranges
+from ongpu.queue.choice import LITTLE
+from ongpu.queue.words import plain, ranges
 
 MOST_POINTS = 600  # of a timeline: beyond, every second one goes
+LOOKS = 5  # at a GPU, without which nothing is said of what was never seen on it
 HOT_START = 30.0  # seconds after the start in which a stranger on the GPU is told at once
 OK, GPU_FAULT, OUT_OF_MEMORY, HOST_MEMORY, PROGRAM, SIGNAL, STOPPED = (
     "ok", "gpu-fault", "out-of-memory", "host-memory", "program", "signal", "stopped",
@@ -38,12 +40,26 @@ SAID: Mapping[str, tuple[str, str]] = {
     SIGNAL: ("ended by a signal; who sent it is not known", "被信号终止；发送者未知"),
     STOPPED: ("stopped on request", "按要求停止"),
 }
+STOPPING = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT})  # that a person or a program asks with
+# Signals that an exit code above 128 stands for, as shells and launchers tell how a program that they started has ended. Not SIGHUP: 129
+# is bad usage to some programs.
+IMPLIED = frozenset({
+    signal.SIGINT, signal.SIGQUIT, signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGKILL, signal.SIGSEGV,
+    signal.SIGPIPE, signal.SIGTERM,
+})  # fmt: skip
 
 
-def said(kind: str, number: int | None) -> tuple[str, str]:
-    """The words for an ending, in English and Chinese. number: of the signal that ended it."""
+def signal_of(code: int) -> int | None:
+    """The signal that an exit code stands for, of a program that the command started; None: none."""
+    return code - 128 if code - 128 in IMPLIED else None
+
+
+def said(kind: str, number: int | None, slugs: Collection[str] = ()) -> tuple[str, str]:
+    """The words for an ending, in English and Chinese. number: of the signal that ended it; slugs: of what explains it."""
     if kind == SIGNAL and number == signal.SIGPIPE:
         return "nobody read its output any more (SIGPIPE)", "它的输出已无人读取（SIGPIPE）"
+    if kind == OUT_OF_MEMORY and "oom-other-process" in slugs:
+        return "the GPU's memory ran out: others hold a part of it", "显存不足：一部分被他人占用"
     return SAID[kind]
 
 
@@ -80,6 +96,7 @@ class Used:
     xids: list[int] = field(default_factory=list)
     strangers: dict[int, str] = field(default_factory=dict)
     card: str = ""
+    computed: bool = False  # a program of the command was seen on it
 
     @property
     def whole(self) -> str:
@@ -90,6 +107,11 @@ class Used:
     def busy(self) -> float | None:
         """The average utilisation."""
         return self.busy_sum / self.looks / 100 if self.looks else None
+
+    @property
+    def unused(self) -> bool:
+        """Whether the command never used it, as far as that was seen for long enough."""
+        return self.looks >= LOOKS and not self.busy_sum and not self.computed and (self.peak or 0) < LITTLE
 
     @property
     def energy(self) -> float | None:
@@ -186,13 +208,15 @@ def ending(code: int, number: int | None, by_user: Collection[int], report: Repo
     fault = tuple(f for f in worse if f.slug in FAULTS)
     if sick or fault:
         return Ending(GPU_FAULT, (*fault, *(f for f in worse if f not in fault)), sick or _named(fault, used))
-    if number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) or code - 128 in by_user:
+    if number in STOPPING or code - 128 in by_user:
         return Ending(STOPPED, worse)
     memory = tuple(f for f in worse if f.slug == "host-oom")
     if memory and (number == signal.SIGKILL or code == 137 or memory[0] is worse[0]):
         return Ending(HOST_MEMORY, memory)
     if report.fact(OutOfMemory) or any(f.slug.startswith("oom-") for f in worse):
         return Ending(OUT_OF_MEMORY, worse)
+    if not STOPPING.isdisjoint(by_user):  # it was asked to end, and did so in its own way: after a checkpoint, say
+        return Ending(STOPPED, worse)
     return Ending(SIGNAL if number else PROGRAM, worse)
 
 
@@ -239,9 +263,11 @@ def last_words(report: Report, output: str) -> str:
     """The line in which a program said why it ended: of the traceback, else the last that is not empty; at most 200 characters."""
     trace = report.fact(Traceback)
     for raised in reversed(trace.raised) if trace else ():
-        return f"{raised.error}: {raised.message}".splitlines()[0][:200]
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    return lines[-1][:200] if lines else ""
+        return plain(f"{raised.error}: {raised.message}".splitlines()[0][:200])
+    from ongpu.hosts.transcript import lines_of
+
+    lines = [line.strip() for _, line in lines_of(output) if line.strip()]
+    return plain(lines[-1][:200]) if lines else ""
 
 
 def duration(seconds: float, zh: bool) -> str:

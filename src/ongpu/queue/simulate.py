@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 from ongpu.lazy import dataclass, field, replace
 from ongpu.queue.lines import Lines
-from ongpu.queue.placement import HOUR, Gpu, Hold, Job, Policy, Preempt, Start, next_bucket, place
+from ongpu.queue.placement import HOUR, Gpu, Hold, Job, Policy, Preempt, Start, crossing, place
 
 RESTART = 60.0  # seconds that saving, ending, starting and loading cost: the figure of Sia's and of our research's simulator
 SAVED_EACH = HOUR  # a job that can checkpoint loses at most this when its GPU fails
+MOST_FAILED = 100  # times that a job's GPU may fail under it: what cannot save its state and runs too long for that would never end
 REPAIR = 24 * HOUR  # seconds until a failed GPU has passed its test
 TICK = 6 * HOUR  # while jobs wait, at least this often it is asked who is overdue
 ARRIVE, END, CROSS, FAIL, REPAIRED, ASK = range(6)
@@ -36,7 +37,7 @@ class Result:
     """What came of one policy. times: seconds from submission to the end, by task; waits: of which without a GPU.
 
     idle: decisions after which a GPU was free that a waiting job could have had. kept: of those with GPUs kept for an overdue job.
-    scattered: starts on more nodes than needed, of all starts on several GPUs.
+    scattered: starts on more nodes than needed, of all starts on several GPUs. lost: tasks that never ended.
     """
 
     policy: str
@@ -77,7 +78,8 @@ class Simulation:
     """The clock, the GPUs and the jobs of one replay."""
 
     def __init__(self, tasks: Sequence[Task], gpus: Sequence[Gpu], policy: Policy, faults: float = 0.0, seed: int = 1) -> None:
-        self.tasks = sorted((task for task in tasks if task.gpus <= len(gpus)), key=lambda task: (task.submitted, task.id))
+        fit = {memory: sum(gpu.memory >= memory for gpu in gpus) for memory in {task.memory for task in tasks}}
+        self.tasks = sorted((task for task in tasks if task.gpus <= fit[task.memory]), key=lambda task: (task.submitted, task.id))
         self.by_id = {task.id: task for task in self.tasks}
         self.gpus = {gpu.id: gpu for gpu in gpus}
         self.cards = list(gpus)
@@ -94,6 +96,8 @@ class Simulation:
         self.busy = 0.0
         self.preemptions = self.failures = self.idle = self.kept = self.wide = self.scattered = self.on_fault = self.decisions = 0
         self.times: dict[str, float] = {}
+        self.failed: dict[str, int] = {}  # how often its GPU failed under it
+        self.lost: set[str] = set()
         self.asked = math.inf
         self.owners = any(task.user or task.project for task in self.tasks)
         self.spent: dict[str, float] = {}
@@ -109,7 +113,7 @@ class Simulation:
         if self.faults and count:
             for gpu in self.gpus:
                 self._next_fault(gpu, tasks[0].submitted)
-        while len(self.times) < count:
+        while len(self.times) + len(self.lost) < count:
             arrives = tasks[position].submitted if position < count else math.inf
             now = self.now = min(arrives, self.events[0][0] if self.events else math.inf)
             if math.isinf(now):
@@ -171,18 +175,9 @@ class Simulation:
                 self.spent[name] = self.spent.get(name, 0.0) + ran * job.gpus
 
     def _crossing(self, job: Job) -> None:
-        """When its bucket changes next, as far as that can change a decision."""
-        used = job.used(self.now)
-        if self.policy.order == "feedback":
-            if not job.checkpoint and used >= HOUR - 1e-6:
-                return
-            following = next_bucket(used + 1e-3, self.policy.factor)
-        elif self.policy.order == "attained" and job.checkpoint and used < HOUR:
-            following = HOUR
-        else:
-            return
-        time = self.now + (following - used) / max(1, job.gpus) + 1e-3
-        if time < self.now + self.by_id[job.id].duration + RESTART:
+        """When it is to be asked again who comes first, because this one has used more."""
+        time = crossing(job, self.policy, self.now)
+        if time is not None and time < self.now + self.by_id[job.id].duration + RESTART:
             self._at(time, CROSS, job.id, job.started or 0.0)
 
     def _decide(self) -> None:
@@ -268,6 +263,11 @@ class Simulation:
         for job in list(self.running.values()):
             if gpu in job.held:
                 worked = self._worked(job)
+                self.failed[job.id] = self.failed.get(job.id, 0) + 1
+                if self.failed[job.id] > MOST_FAILED:
+                    self._leave(job)
+                    self.lost.add(job.id)
+                    continue
                 before = self.done.get(job.id, 0.0)
                 kept = (before + worked) // SAVED_EACH * SAVED_EACH - before if job.checkpoint else -before
                 self._stop(job, kept)
@@ -276,5 +276,5 @@ class Simulation:
 
 
 def simulate(tasks: Sequence[Task], gpus: Sequence[Gpu], policy: Policy, faults: float = 0.0, seed: int = 1) -> Result:
-    """Replay the tasks. faults: per GPU and 30 days. Tasks that want more GPUs than there are do not take part."""
+    """Replay the tasks. faults: per GPU and 30 days. Tasks that want more GPUs than there are, or larger ones, do not take part."""
     return Simulation(told(tasks, policy), gpus, policy, faults, seed).run()

@@ -10,7 +10,8 @@ from ongpu.lazy import dataclass, lazy
 from ongpu.queue.simulate import Task
 
 MAX_LINE, MAX_LINES, MAX_NAME = 20_000, 5_000_000, 64
-MAX_SECONDS, MAX_GPUS = 10 * 365 * 86_400.0, 100_000
+MAX_REST = 100_000_000  # characters of an overlong line that are read over: a device has no end
+MAX_SECONDS, MAX_GPUS, MAX_MEMORY = 10 * 365 * 86_400.0, 100_000, 1 << 30
 LATEST = 253_402_300_799.0  # the end of the year 9999, in seconds
 _ELAPSED = lazy(r"(?:(\d{1,6})-)?(?:(\d{1,6}):)?(\d{1,6}):(\d{1,6})(?:\.\d{1,9})?")  # Slurm: [days-][hours:]minutes:seconds
 _TRES = lazy(r"(?:^|,)gres/gpu(:[^=,]{1,64})?=(\d{1,6})(?=,|$)")
@@ -46,7 +47,7 @@ def read(path: Path, cluster: str | None = None) -> Trace:
 
 def parse(lines: Iterable[str], cluster: str | None = None) -> Trace:
     """The same of lines."""
-    feed = iter(lines)
+    feed = islice(lines, MAX_LINES)
     first = next((line for line in feed if line.strip()), "").strip().lstrip("\ufeff")
     kind, rows = _rows(first, feed)
     make = _KINDS[kind]
@@ -84,14 +85,16 @@ def _bounded(lines: Iterable[str]) -> Iterator[str]:
         return
     while line := readline(MAX_LINE):
         if not line.endswith("\n") and len(line) >= MAX_LINE:
-            while (rest := readline(MAX_LINE)) and not rest.endswith("\n"):
-                pass
+            for _ in range(MAX_REST // MAX_LINE):
+                if not (rest := readline(MAX_LINE)) or rest.endswith("\n"):
+                    break
+            else:
+                raise TraceError("a line of it has no end", "其中有一行没有结尾")
             line = "\n"
         yield line
 
 
 def _rows(first: str, feed: Iterator[str]) -> tuple[str, Iterator[Row | None]]:
-    feed = islice(feed, MAX_LINES)
     if first.startswith("{"):
         return "history", (_json(line) for line in _with(first, feed) if line.strip())
     mark = "|" if "|" in first.split(",")[0] else ","
@@ -165,13 +168,15 @@ def _openb(row: Row, number: int) -> Task | None:
 
 def _sacct(row: Row, number: int) -> Task | None:
     """`sacct --allusers --parsable2 --format=JobID,User,Account,Submit,ElapsedRaw,AllocTRES,TimelimitRaw,State`; steps are left out."""
-    if "." in row["JobID"] or row.get("State", "").startswith(("PENDING", "RUNNING")):
+    if "." in row["JobID"] or row.get("State", "").startswith(("PENDING", "RUNNING", "SUSPENDED")):
         return None
     duration = float(row["ElapsedRaw"]) if row.get("ElapsedRaw") else _elapsed(row["Elapsed"])
     found = _TRES.findall(row.get("AllocTRES") or row.get("ReqTRES", ""))
     plain = [int(count) for kind, count in found if not kind]  # gres/gpu=4,gres/gpu:a100=4 tells the same four twice
     gpus = plain[0] if plain else sum(int(count) for _, count in found)
-    limit = float(row["TimelimitRaw"]) * 60 if row.get("TimelimitRaw", "").isdigit() else None
+    limit = float(row["TimelimitRaw"]) * 60 if row.get("TimelimitRaw", "").isdecimal() else None
+    if limit is not None and not 0 < limit <= MAX_SECONDS:
+        limit = None  # as good as none
     owner = {"user": _name(row.get("User", "")), "project": _name(row.get("Account", ""))}
     return _task(number, row["JobID"], _time(row["Submit"]), duration, gpus, **owner, limit=limit)
 
@@ -190,8 +195,11 @@ def _history(row: Row, number: int) -> Task | None:
     limit = float(row["limit"]) if "limit" in row else None
     if limit is not None and not 0 < limit <= MAX_SECONDS:
         return None
+    memory = int(row.get("memory", "0"))
+    if not 0 <= memory <= MAX_MEMORY:
+        return None
     owner = {"user": _name(row.get("user", "")), "project": _name(row.get("project", ""))}
-    more = {"memory": max(0, int(row.get("memory", "0"))), "checkpoint": row.get("checkpoint") == "True", "limit": limit}
+    more = {"memory": memory, "checkpoint": row.get("checkpoint") == "True", "limit": limit}
     return _task(number, row.get("id", ""), _time(row["submitted"]), duration, int(row["gpus"]), **owner, **more)
 
 

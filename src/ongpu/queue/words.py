@@ -41,7 +41,7 @@ _ASKED: Mapping[str, tuple[str, str]] = {
     "host_memory": ("{} of RAM", "内存 {}"), "priority": ("priority {:+d}", "优先级 {:+d}"),
     "retries_1": ("1 retry", "最多重试 1 次"), "retries": ("up to {} retries", "最多重试 {} 次"),
     "checkpoint": ("saves its state at {}", "收到 {} 时保存状态"), "after": ("after {}", "在 {} 之后"),
-    "reservation": ("reservation {}", "预约 {}"), "idle": ("idle at most {}", "空闲至多 {}"),
+    "reservation": ("reservation {}", "预留 {}"), "idle": ("idle at most {}", "空闲至多 {}"),
 }  # fmt: skip
 
 

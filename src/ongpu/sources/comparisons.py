@@ -8,7 +8,7 @@ from ongpu.lazy import lazy
 from ongpu.model import Evidence, Fact, Ref, Source
 
 MAX_TIMINGS = 60
-_TIME = r"(?P<n>\d{1,7}(?:\.\d{1,12})?)\s?(?P<u>ms|milliseconds|us|µs|s|sec|secs|seconds|min|minutes|h|hours)?"
+_TIME = r"(?P<n>\d{1,7}(?:\.\d{1,20})?)\s?(?P<u>ms|milliseconds|us|µs|s|sec|secs|seconds|min|minutes|h|hours)?"
 _RATE = lazy(
     r"(?P<n>\d{1,9}(?:\.\d{1,6})?)\s?(?:it|img|imgs|images?|im|samples?|fps|frames|tokens?|tok|steps?|examples?)"
     r"(?:/s(?:ec)?\b|(?: per second)\b|\b(?=/))"
@@ -33,7 +33,7 @@ _AFTER = lazy(
 _BEFORE = lazy(rf"{_TIME}(?:\s?/\s?\w{{1,12}}| per \w{{1,12}})?\s*(?:for|on|with|in|using|\()\s*(?:the |a )?(?P<t>{_TOKEN})\b", re.IGNORECASE)
 _PLAIN = lazy(
     rf"(?:took|takes|time|elapsed|duration|cost|wall)\w*\W{{0,4}}(?:is|was)?\s*{_TIME}\b"
-    r"|\b(?P<n2>\d{1,7}(?:\.\d{1,9})?)\s?(?P<u2>ms|s|sec|secs|seconds|min|minutes)\b(?!/)",
+    r"|\b(?P<n2>\d{1,7}(?:\.\d{1,9})?)\s?(?P<u2>ms|s|sec|secs|seconds|min|minutes)\b(?!/(?!run|step|iter|batch|epoch|call|pass|loop))",
     re.IGNORECASE,
 )
 _RATES = lazy(r"\bfps\b|(?:it|img|images|samples|tokens|steps|frames|examples)(?:/s| ?per sec)", re.IGNORECASE)

@@ -54,8 +54,9 @@ _INFO = lazy(
     re.MULTILINE,
 )
 _CONTEXT = lazy(r"^(?P<name>[\w.-]+)[ \t]*\*[ \t]+(?P<rest>.*)$", re.MULTILINE)
+_SHOWN = lazy(r"^[\w.-]+$", re.MULTILINE)  # the only line of `docker context show`
 _DESKTOP = lazy(r"desktop-linux[ \t]*\*|\.docker/desktop/docker\.sock|\.docker/run/docker\.sock|Operating System:\s*Docker Desktop|dockerDesktopLinuxEngine|Current context is now \"?desktop-linux"
-                      r"|\bDocker Desktop\b|linuxkit", re.IGNORECASE)
+                      r"|\bDocker Desktop\b|linuxkit|systemctl --user (?:start|enable|restart|status)(?: --now)? docker-desktop", re.IGNORECASE)
 _SNAP = lazy(r"/snap/(?:bin/)?docker|/var/snap/docker|snap services docker|snap\.docker\.dockerd|docker\.dockerd\s+(?:enabled|active)|snap (?:install|list|version)[^\n]{0,40}docker"
                    r"|docker\s+\d+\.\d+\.\d+\s+\d+\s+latest/stable", re.IGNORECASE)
 _ROOTLESS = lazy(r"rootless(?:kit|: true)|\bdockerd-rootless|/run/user/\d+/docker\.sock|\brootless (?:docker|podman|mode)|name=rootless", re.IGNORECASE)
@@ -191,6 +192,9 @@ def _settings(evidence: Evidence, text: str) -> tuple[dict[str, object], list[Re
     command = evidence.command or ""
     if ("context" in command or "DOCKER ENDPOINT" in text) and (match := _CONTEXT.search(text)):
         note("context", match["name"], match.start())
+    if re.match(r"(?:sudo )?docker context show\b", command.strip()):
+        shown = next((m for m in _SHOWN.finditer(text) if m.group() != command.strip()), None)
+        note("context", shown.group() if shown else None, shown.start() if shown else 0)
     if "info" in command or "Server Version:" in text or "Default Runtime:" in text or "Cgroup Driver" in text:
         for match in _INFO.finditer(text):
             key, value = match["key"], match["value"].strip()

@@ -21,6 +21,17 @@ _PRINTED = lazy(
 )
 
 
+# "before the upgrade is_available() returned True": what was once so says nothing of the present.
+_ONCE = lazy(r"\b(?:before|previously|formerly|originally|earlier|until (?:now|today|yesterday|last|then)|used to|last (?:week|month|time)|yesterday)\b[^.;:!?]{0,120}$|(?:以前|之前|原来|昨天)[^。；！？]{0,60}$", re.IGNORECASE)
+
+
+def _past(text: str, match: re.Match[str]) -> bool:
+    """Whether the words of that line before the match say that its True was once so."""
+    if match["v"].lower() not in ("true", "yes"):
+        return False
+    return bool(_ONCE.search(text[max(text.rfind("\n", 0, match.start()) + 1, match.start() - 200) : match.start()]))
+
+
 def _statements(text: str) -> Iterator[tuple[int, str, int, str]]:
     """(offset, code, offset of the output, output) of each prompt of a session."""
     prompts = list(_PROMPT.finditer(text))
@@ -78,7 +89,7 @@ def read(evidence: Evidence) -> Iterable[Fact]:
         for ask, at, value in _answers(match["code"], after):
             yield from give(ask.fact(value), match.end() + at, ask.about)
     for pattern, make, about in SAID:
-        if said := pattern.search(text):
+        if said := next((match for match in pattern.finditer(text) if not _past(text, match)), None):
             yield from give(make(said["v"]), said.start("v"), about)
     for match in _PRINTED.finditer(text):
         for ask, at, value in _answers(match["code"], match["out"]):

@@ -15,6 +15,7 @@ _DAEMONSET = lazy(r"^\s*(?:\S+\s+)?(?P<name>\S*(?:nvidia|nvdp|gpu)\S*)\s+(?P<des
 _POD_ROW = lazy(r"^\s*(?:\S+\s+)?(?P<name>\S*(?:nvidia-device-plugin|nvdp)\S*)\s+(?P<ready>\d+)/(?P<all>\d+)\s+(?P<state>\S+)", re.IGNORECASE)
 _NODE_ROW = lazy(r"^\s*[\w-]+\s+(?P<name>\S*nvidia-device-plugin\S*)\s+\d+ \(\d+%\)", re.IGNORECASE)  # of `kubectl describe node`
 _PLUGIN = lazy(r"nvidia[-.]device[-.]plugin|nvdp", re.IGNORECASE)
+_DESIRED = lazy(r"^Desired Number of Nodes Scheduled:\s*(?P<desired>\d{1,6})", re.MULTILINE)  # of `kubectl describe daemonset`
 _TYPE = lazy(r"(?:node\.kubernetes\.io/instance-type|beta\.kubernetes\.io/instance-type|instance-type|instanceType)[=:\s\"]+(?P<v>[\w.\-]+)", re.IGNORECASE)
 _TABLE_HEAD = lazy(r"^\s*NAME\s.*(?:GPU|nvidia)", re.IGNORECASE)
 _GREP = lazy(r"grep.*(?:nvidia|gpu)", re.IGNORECASE)
@@ -162,6 +163,9 @@ def read(evidence: Evidence) -> Iterable[Fact]:
     yield from _json(evidence)
     yield from _tables(evidence)
     yield from _searched(evidence)
+    if (match := _DESIRED.search(evidence.text)) and re.search(r"nvidia|gpu|nvdp", (evidence.command or "") + evidence.text, re.IGNORECASE):
+        ref = evidence.ref_at(match.start(), "plugin_desired")
+        yield Kubernetes(plugin_desired=int(match["desired"]), plugin_seen=True, plugin_lines=(ref,), refs=(ref,))
     if match := _TYPE.search(evidence.text):
         yield Kubernetes(instance_type=match["v"], refs=(evidence.ref_at(match.start(), "instance_type"),))
     if match := _TOLD_PER_NODE.search(evidence.text):

@@ -230,7 +230,8 @@ def read(evidence: Evidence) -> Iterable[Fact]:
         refs = tuple(g.ref for g in gpus if g.ref)
         if none:
             refs = (evidence.ref_at(none.end() - 1, "gpus"), *refs)
-        yield Gpus(gpus=gpus, refs=refs)
+        used = tuple(evidence.ref(number, line, "memory_used") for number, line in lines if _USE.search(line))[:8] if gpus else ()
+        yield Gpus(gpus=gpus, refs=(*refs, *used))
     yield from _processes(evidence, lines)
     yield from nvidia_smi_csv.read(evidence)
 

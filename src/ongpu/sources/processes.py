@@ -29,6 +29,8 @@ _NVITOP = lazy(
 )
 _GONE = lazy(r"No Such Process|\[Not Found\]", re.IGNORECASE)
 _NO_SUCH = lazy(r"kill: \(?(?P<pid>\d{1,8})\)?:? ?-? ?No such process", re.IGNORECASE)
+_OWN = lazy(r"\d:\d\d\s+(?:e|f)?grep\s")  # the search itself, in the list of ps
+_SEARCH = lazy(r"\bps\b[^|\n]{0,60}\|\s*(?:e|f)?grep\s+(?:-\w+\s+)*['\"]?(?P<what>[\w./-]{2,60})")
 _UNITS = {"K": 1 / 1024, "M": 1.0, "G": 1024.0}
 
 
@@ -122,6 +124,10 @@ def read(evidence: Evidence) -> Iterable[Fact]:
             cards.append(gpu)
     for match in _NO_SUCH.finditer(evidence.text):
         found.append(Process(pid=int(match["pid"]), gone=True, ref=evidence.ref_at(match.start())))
+    if search := _SEARCH.search(evidence.command or ""):
+        rows = [line for _, line in evidence.lines() if line.strip() and (evidence.command or "") not in line]
+        if rows and all(_OWN.search(line) for line in rows):
+            yield Processes(absent=search["what"], refs=(evidence.ref(evidence.first_line, evidence.command or "", "absent"),))
     if cards:
         yield Gpus(gpus=tuple(cards), refs=tuple(g.ref for g in cards if g.ref))
     if found or holders:
@@ -134,6 +140,7 @@ def looks_like(evidence: Evidence) -> bool:
     text = evidence.text
     return (
         "/dev/nvidia" in text
+        or bool(_SEARCH.search(evidence.command or ""))
         or "No such process" in text
         or "No Such Process" in text
         or bool(_GPUSTAT.search(text))

@@ -14,7 +14,7 @@ from ongpu.model import Evidence, Fact, Source
 _DRIVER = lazy(
     r"(?<!needs )(?<!need )(?<!requires )(?<!require )(?<!wants )(?<!at least )(?<!needs the )(?<!needs an )(?<!requires an )(?<!requires the )"
     r"(?:nvidia[ -]?(?:gpu |graphics |display )?driver(?: version)?|driver(?:[ _]version)?s?|NVIDIA-SMI|KMD Version|驱动(?:版本)?)"
-    r"\s*(?:is|[:=(|])?\s*(?:v|R)?(?P<v>\d{3}\.\d{2,3}(?:\.\d{2,3})?)\b",
+    r"\s*(?:is|==|[:=(|])?\s*(?:v|R)?(?P<v>\d{3}\.\d{2,3}(?:\.\d{2,3})?)\b",
     re.IGNORECASE,
 )
 # Packages and folders that carry the driver's version: nvidia-open 580.95.05, nvidia-dkms-570 570.86.16-0ubuntu1, NVIDIA-Linux-x86_64-550.54.14.run
@@ -37,10 +37,11 @@ _CLOSED = lazy(
 _DRIVER_CUDA = lazy(r"CUDA (?:UMD )?Version\s*:\s*(?P<v>\d{1,2}\.\d{1,2})")
 _NVCC = lazy(
     r"(?:Cuda compilation tools, release |\bnvcc[^\n]{0,60}?release |\bnvcc(?: --version| -V| version| is| says| reports| gives| shows|[:=(]| )*"
-    r"(?:cuda )?[vV]?)(?P<v>\d{1,2}\.\d{1,2})(?![\d]*[-\w])",
+    r"(?:cuda[ _])?[vV]?)(?P<v>\d{1,2}\.\d{1,2})(?![\d]*[-\w])",
     re.IGNORECASE,
 )
 _TOOLKIT = lazy(r"\bcuda(?:[ _-]?toolkit)?(?: runtime)?(?: version)?\s*(?:is|[:=])?\s*[vV]?(?P<v>\d{1,2}\.\d{1,2})(?:\.\d+)*\b", re.IGNORECASE)
+_FOLDER = lazy(r"^[^\n]{0,80}?(?<![\w.-])cuda-(?P<v>\d{1,2}\.\d{1,2})(?=[/\s]|$)", re.MULTILINE)  # as `ls /usr/local` lists it
 _CUDNN = lazy(r"\bcudnn(?: version)?\s*(?:is|[:=@-])?\s*[vV]?(?P<v>\d{1,2}\.\d{1,2}(?:\.\d{1,2})?)\b", re.IGNORECASE)
 # issue forms: "CUDA/cuDNN version: 10.1 / 7.6", "### CUDA/cuDNN version\n\n11.2/8.1", "CUDA v11.2, cudnn-11.2-windows-x64-v8.1.0.77"
 _FORM = lazy(
@@ -106,6 +107,9 @@ def read(evidence: Evidence) -> Iterable[Fact]:
             names = (*(("told_cuda",) if cuda_told else ()), *(("cudnn",) if cudnn_told else ()))
             refs = tuple(evidence.ref_at(form.start(), name) for name in names)
             yield Toolkit(told_cuda=cuda_told, cudnn=cudnn_told, refs=refs)
+    folders = {match["v"]: match for match in _FOLDER.finditer(text)} if (evidence.command or "").lstrip().startswith(("ls", "sudo ls", "find")) else {}
+    if folders:
+        yield Toolkit(installed=tuple(f"/usr/local/cuda-{v}" for v in folders), refs=tuple(evidence.ref_at(m.start(), "installed") for m in folders.values()))
     if nvcc or cudnn or told or gcc:
         marks = (("nvcc", nvcc), ("cudnn", cudnn), ("told_cuda", told), ("gcc", gcc))
         yield Toolkit(

@@ -71,7 +71,7 @@ _LOCATION = lazy(r"^[ \t]*Location:[ \t]*(?P<path>.+)$", re.MULTILINE)
 # the fields of issue forms: "### TensorFlow version\n\n2.14.0", "**PyTorch version**: 2.1", "TensorFlow version (use command below): 2.1"
 _FIELD = lazy(
     r"^[ \t#*\-]*(?P<name>tensorflow|pytorch|torch|jax|onnx[ _]?runtime|paddlepaddle|mxnet|keras|numpy)[ _]version(?:[ ]?(?:\([^)\n]{0,60}\)|or commit id))?"
-    r"[ \t]*[*:=\-]*[ \t]*\n{0,3}[ \t`'\"]*v?(?P<version>\d+\.\d[\w.+]*)",
+    r"[ \t]*[*:=\-]*[ \t]*\n{0,3}[ \t`'\"]*(?:(?:tf|tensorflow|pytorch|torch|jax|keras)[ =\-]{1,3})?v?(?P<version>\d+\.\d[\w.+]*)",
     re.IGNORECASE | re.MULTILINE,
 )
 # tf.version.GIT_VERSION beside tf.version.VERSION, as TensorFlow's issue form asks for them: "v2.11.0-rc2-15-g6290819256d 2.11.0"

@@ -160,3 +160,11 @@ CARD = "|   {n}  Tesla P40           Off  | 0000{d}:00:00.0 Off |               
 def test_the_first_card_fuller_than_the_others_that_are_alike(memory: tuple[int, ...], use: int, found: bool) -> None:
     table = "| NVIDIA-SMI 410.78       Driver Version: 410.78       CUDA Version: 10.0     |\n" + "".join(CARD.format(n=n, d=f"{0x275 + n:04X}", m=m, u=use) for n, m in enumerate(memory))
     assert ("dataparallel-imbalance" in slugs(table)) == found
+
+
+def test_rows_that_were_cut_out_of_the_table() -> None:
+    row = "| N/A   46C    P0   103W / 350W |  {}MiB / 32510MiB\n"
+    rows = row.format(29200) + row.format(11244) * 2
+    assert slugs(rows, "train.py --parallel (nn.DataParallel)") == ["dataparallel-imbalance"]
+    assert slugs(rows) == []
+    assert slugs(row.format(11300) + row.format(11244), "train.py --parallel (nn.DataParallel)") == []

@@ -74,3 +74,33 @@ for i, (ids, targets) in enumerate(loader):
 )
 def test_found_in_other_wordings(text: str) -> None:
     assert "grad-accum-token-weighting" in linted(text)
+
+
+MASKED_MEAN = HEAD + """
+def step(model, optimizer, micro_batches):
+    accum = len(micro_batches)
+    optimizer.zero_grad()
+    for ids, mask in micro_batches:
+        ids, mask = ids.to(device), mask.to(device)
+        ce = F.cross_entropy(model(ids), ids, reduction="none")
+        loss = (ce * mask).sum() / mask.sum()
+        (loss / accum).backward()
+    optimizer.step()
+
+
+model = Net().to(device)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+for _ in range(10):
+    step(model, optimizer, [(torch.ones(8, 64), torch.ones(8)) for _ in range(4)])
+"""
+
+
+@pytest.mark.parametrize("own", ["mask.sum()", "mask.sum().clamp(min=1)", "(mask.sum() + 1e-8)", "torch.sum(mask)"])
+def test_the_mean_over_the_tokens_of_one_micro_batch(own: str) -> None:
+    assert "grad-accum-token-weighting" in linted(MASKED_MEAN.replace("mask.sum()", own))
+
+
+def test_the_sum_over_all_tokens() -> None:
+    whole = MASKED_MEAN.replace("accum = len(micro_batches)", "every = sum(m.sum() for _, m in micro_batches)")
+    whole = whole.replace("/ mask.sum()", "/ every").replace("(loss / accum)", "loss")
+    assert "grad-accum-token-weighting" not in linted(whole)

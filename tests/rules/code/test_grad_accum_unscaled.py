@@ -205,3 +205,30 @@ optimizer.step()
 )
 def test_found_in_other_wordings(text: str) -> None:
     assert "grad-accum-unscaled" in linted(text)
+
+
+SUM = TRAINED + """
+config = {"gradient_accumulation_steps": 8}
+steps = config["gradient_accumulation_steps"]
+for i, x in enumerate([torch.ones(8, 64) for _ in range(80)]):
+    out = model(x.to(device))
+    loss = out.pow(2).mean() + 1e-3 * out.abs().mean()
+    loss.backward()
+    if (i + 1) % steps == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+def test_a_weight_before_one_term_divides_nothing() -> None:
+    assert linted(SUM) == ["grad-accum-unscaled"]
+
+
+@pytest.mark.parametrize("loss", ["({} + {}) / steps", "{} / steps + {} / steps"])
+def test_a_sum_that_is_divided(loss: str) -> None:
+    terms = ("out.pow(2).mean()", "1e-3 * out.abs().mean()")
+    assert linted(SUM.replace(" + ".join(terms), loss.format(*terms))) == []
+
+
+def test_a_condition_that_does_not_speak_of_accumulation() -> None:
+    assert linted(SUM.replace("gradient_accumulation_steps", "every")) == []

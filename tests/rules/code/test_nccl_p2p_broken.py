@@ -1,3 +1,4 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
 from asking import slugs
 
@@ -25,3 +26,13 @@ def test_found(text: str) -> None:
 )
 def test_neighbours(text: str) -> None:
     assert "nccl-p2p-broken" not in slugs(text)
+
+
+@pytest.mark.parametrize("words", ["If p2p disabled, things all going well.", "without P2P it works", "it works with NCCL_P2P_DISABLE=1", "works fine when P2P is off"])
+def test_one_run_without_peer_to_peer_works(words: str) -> None:
+    assert slugs("NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/direct pointer", words) == ["nccl-p2p-broken"]
+
+
+@pytest.mark.parametrize("words", ["How do I run with P2P disabled? It runs fine.", "p2p is disabled, so it is slower", "Does NCCL work with P2P disabled?"])
+def test_words_about_peer_to_peer(words: str) -> None:
+    assert "nccl-p2p-broken" not in slugs("NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM", words)

@@ -124,3 +124,10 @@ def test_a_process_whose_own_figure_is_not_known() -> None:
     )
     assert slugs(text.format("0 bytes", "20.52"))[0] != "oom-other-process"
     assert slugs(text.format("5.20 GiB", "5.02"))[0] == "oom-other-process"
+
+
+def test_the_row_of_the_full_card_is_quoted() -> None:
+    table = "|   0  GeForce GTX 680     Off  | 0000:03:00.0     N/A |                  N/A |\n| 45%   71C    P0    N/A /  N/A |   3987MiB /  4095MiB |     N/A      Default |\n| Compute processes: |\n|    0     24117  python                                            3970MiB   |"
+    first = explain("initCnmem: cnmemInit call failed! Reason=CNMEM_STATUS_OUT_OF_MEMORY. numdev=1", table).findings[0]
+    assert first.slug == "oom-other-process"
+    assert any("3987MiB" in ref.quote for ref in first.refs)

@@ -223,3 +223,25 @@ def test_no_workers_beside_a_gpu_that_jumps() -> None:
     assert slugs("workers = 0, batch size 24", used.format(0, 0))[0] == "single-process-dataloader"
     assert not slugs("workers = 0, batch size 24", used.format(91, 90))
     assert "single-process-dataloader" not in slugs("workers = 8, batch size 24", used.format(0, 0))
+
+
+@pytest.mark.parametrize(("made", "slow"), [("torch.poisson(clean)", True), ("torch.fft.fft2(clean).abs()", True), ("clean * 2", False)])
+def test_samples_that_are_computed(made: str, slow: bool) -> None:
+    text = HEAD + f"""
+class Noisy(Dataset):
+    def __len__(self):
+        return 20000
+
+    def __getitem__(self, i):
+        clean = torch.ones(64)
+        return {made}, i % 10
+
+
+model = Net().to(device)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+for x, y in DataLoader(Noisy(), batch_size=16, num_workers=0):
+    F.cross_entropy(model(x.to(device)), y.to(device)).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+    assert ("single-process-dataloader" in linted(text)) is slow

@@ -331,3 +331,19 @@ def test_rows_of_cprofile(seconds: float, kind: str, found: bool) -> None:
 @pytest.mark.parametrize(("line", "found"), [("running += loss.item()", True), ("loss.backward()", False)])
 def test_rows_of_line_profiler(line: str, found: bool) -> None:
     assert ("sync-in-hot-loop" in slugs(f"    30       100    2345000.0  23450.0     45.6          {line}\n")) == found
+
+
+BAR = TRAINED + """
+bar = tqdm(loader)
+for step, (x, y) in enumerate(bar):
+    loss = criterion(model(x.to(device)), y.to(device))
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    bar.set_description(f"loss={loss.item():.3f}")
+"""
+
+
+def test_a_bar_that_reads_what_is_told_every_few_steps_anyway() -> None:
+    assert linted(BAR) == []
+    assert linted(BAR + "    if step % 10 == 0:\n        print('loss', loss.item())\n") == ["sync-in-hot-loop"]

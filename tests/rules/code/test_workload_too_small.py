@@ -237,3 +237,15 @@ def test_a_model_shown_on_the_gpu_that_hardly_uses_it() -> None:
     assert "workload-too-small" not in slugs(table.format(1021, 2), asked.format("cpu"))
     assert "workload-too-small" not in slugs(table.format(1021, 93), asked.format("cuda:0"))
     assert "workload-too-small" not in slugs(table.format(102, 2), asked.format("cuda:0"))
+
+
+def test_times_of_a_run() -> None:
+    gpu = "GPU:              step 1000  10.4 ms/run\n"
+    assert slugs(gpu + "CUDA_VISIBLE_DEVICES=-1: step 1000   6.9 ms/run") == ["workload-too-small"]
+    assert "workload-too-small" not in slugs(gpu + "CUDA_VISIBLE_DEVICES=-1: step 1000   26.9 ms/run")
+
+
+def test_times_with_all_their_digits() -> None:
+    times = "Avg time per step on CPU: 0.002576863145828247\nAvg time per step on GPU: {}"
+    assert slugs(times.format("0.003681471061706543")) == ["workload-too-small"]
+    assert slugs(times.format("0.000368147106170654")) == []

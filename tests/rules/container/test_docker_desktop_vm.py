@@ -21,3 +21,9 @@ def test_is_it(text: str) -> None:
 )
 def test_is_not_it(text: str) -> None:
     assert "docker-desktop-vm" not in slugs(text)
+
+
+@pytest.mark.parametrize(("shown", "vm"), [("desktop-linux", True), ("default", False), ("rootless", False)])
+def test_docker_context_show_names_the_active_one(shown: str, vm: bool) -> None:
+    text = f'$ docker run --gpus all ubuntu nvidia-smi\ndocker: Error response from daemon: could not select device driver "" with capabilities: [[gpu]].\n$ docker context show\n{shown}'
+    assert ("docker-desktop-vm" in slugs(text)) is vm

@@ -1,6 +1,6 @@
 # ruff: noqa: E501  printed lines stand in one piece
 import pytest
-from asking import slugs
+from asking import explain, slugs
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,10 @@ def test_is_it(text: str) -> None:
 )
 def test_is_not_it(text: str) -> None:
     assert "k8s-device-plugin-missing" not in slugs(text)
+
+
+@pytest.mark.parametrize(("desired", "missing"), [(0, True), (3, False)])
+def test_describe_tells_how_many_pods_are_wanted(desired: int, missing: bool) -> None:
+    text = f"$ kubectl describe daemonset -n nvidia nvidia-device-plugin\nNode-Selector:  <none>\nDesired Number of Nodes Scheduled: {desired}\nCurrent Number of Nodes Scheduled: {desired}"
+    assert any(f.variant == "desired" for f in explain(text).findings) is missing
+    assert not any(f.variant == "desired" for f in explain(text.replace("nvidia", "fluentd")).findings)

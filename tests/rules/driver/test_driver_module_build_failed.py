@@ -69,3 +69,10 @@ def test_a_build_by_hand_without_the_kernels_tree() -> None:
     stop = "make[2]: *** /lib/modules/5.10.0-20-arm64/build: No such file or directory.  Stop."
     assert slugs("make -C kernel-open modules\n" + stop) == ["driver-module-build-failed"]
     assert slugs("make -C rtl8812au modules\n" + stop) == []
+
+
+def test_the_hook_of_void_linux_names_driver_and_kernel() -> None:
+    told = explain("Building DKMS module 'nvidia-367.35' for kernel-4.7.2_1... FAILED!").findings[0]
+    assert (told.slug, told.values["version"], told.values["kernel"]) == ("driver-module-build-failed", "367.35", "4.7.2_1")
+    assert slugs("Building DKMS module 'nvidia-367.35' for kernel-4.7.2_1... done.") == []
+    assert slugs("Building DKMS module 'r8168-8.042' for kernel-4.7.2_1... FAILED!") == []

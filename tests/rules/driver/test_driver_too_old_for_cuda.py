@@ -1,3 +1,4 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
 from asking import explain, slugs
 
@@ -91,3 +92,11 @@ def test_a_newer_driver_where_the_card_has_one() -> None:
 ])
 def test_a_reporter_who_names_the_old_driver_is_heard(text: str, told: bool) -> None:
     assert ("driver-too-old-for-cuda" in slugs(text)) is told
+
+
+@pytest.mark.parametrize(("pin", "told"), [("cudatoolkit=10.2", True), ("pytorch-cuda=12.1", True), ("cudatoolkit=10.1", False), ("cpuonly", False)])
+def test_the_cuda_that_a_conda_install_asked_for(pin: str, told: bool) -> None:
+    install = f"conda install pytorch torchvision {pin} -c pytorch"
+    table = "| NVIDIA-SMI 418.67       Driver Version: 418.67       CUDA Version: 10.1     |\n"
+    assert ("driver-too-old-for-cuda" in slugs(install, table + "GPU available: False")) is told
+    assert "driver-too-old-for-cuda" not in slugs(install, table + "GPU available: True")

@@ -98,3 +98,14 @@ def test_the_order_is_told(text: str) -> None:
 
 def test_the_order_is_told_to_be_right() -> None:
     assert slugs("the program reports the GPUs in the same order as nvidia-smi") == []
+
+
+SMI = "$ nvidia-smi --query-gpu=name,memory.total,index --format=csv,noheader\nNVIDIA GeForce GTX 1660 SUPER, 6144 MiB, 0\nNVIDIA GeForce RTX 3090, 24576 MiB, 1\n"
+
+
+@pytest.mark.parametrize("first", ["Device 0: {}, compute capability 8.6\nDevice 1: {}, compute capability 7.5", "CUDA:0 ({}, 24268MiB)\nCUDA:1 ({}, 5929MiB)"])
+def test_two_lists_of_the_same_cards(first: str) -> None:
+    names = ("NVIDIA GeForce RTX 3090", "NVIDIA GeForce GTX 1660 SUPER")
+    assert slugs(SMI, first.format(*names)) == ["cuda-device-order"]
+    assert slugs(SMI, first.format(*reversed(names))) == []
+    assert slugs(SMI, first.format(names[0], "NVIDIA A100")) == []  # another machine's

@@ -116,3 +116,14 @@ def test_training_with_tensorflow_or_jax_is_hidden_too(text: str) -> None:
 )
 def test_training_with_tensorflow_that_sees_the_gpu(text: str) -> None:
     assert linted(text) == []
+
+
+@pytest.mark.parametrize("value", ["$0", "<GPU_ID>", "[0]", "gpu_ids"])
+def test_a_value_that_is_no_number(value: str) -> None:
+    command = f"$ CUDA_VISIBLE_DEVICES={value} python train.py\n"
+    assert slugs(command + "RuntimeError: No CUDA GPUs are available") == ["cuda-visible-devices-hides"]
+    assert "cuda-visible-devices-hides" not in slugs(command + "epoch 1 loss 2.0")
+
+
+def test_a_value_that_a_script_fills_in() -> None:
+    assert "cuda-visible-devices-hides" not in slugs("CUDA_VISIBLE_DEVICES=$1 python train.py\nRuntimeError: No CUDA GPUs are available")

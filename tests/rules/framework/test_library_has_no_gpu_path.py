@@ -1,3 +1,4 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
 from asking import linted, slugs
 
@@ -111,3 +112,24 @@ def test_an_estimator_whose_user_wants_the_gpu() -> None:
 )
 def test_estimators_beside_a_gpu(text: str) -> None:
     assert "library-has-no-gpu-path" not in linted(text)
+
+
+TOKENIZER = "from transformers import AutoTokenizer\ntokenizer = AutoTokenizer.from_pretrained('bert-base-uncased')\nprint(tokenizer(open('a.txt').read()))\n"
+IDLE = "$ nvidia-smi --query-gpu=utilization.gpu,memory.used --format=csv\nutilization.gpu [%], memory.used [MiB]\n0 %, 0 MiB"
+
+
+def test_a_script_that_only_tokenizes() -> None:
+    assert slugs(TOKENIZER, IDLE) == ["library-has-no-gpu-path"]
+    assert linted(TOKENIZER) == []  # nobody asked for a GPU
+    model = TOKENIZER.replace("import AutoTokenizer", "import AutoModel, AutoTokenizer") + "model = AutoModel.from_pretrained('bert-base-uncased')\n"
+    assert "library-has-no-gpu-path" not in slugs(model, IDLE)
+
+
+@pytest.mark.parametrize("text", ["Tokenization步骤看上去并没有使用到GPU，只是在CPU上运行的。", "the tokenizer runs on the CPU even though a GPU is there"])
+def test_tokenizing_is_told(text: str) -> None:
+    assert slugs(text) == ["library-has-no-gpu-path"]
+
+
+@pytest.mark.parametrize("text", ["The tokenizer works, but the model does not use the GPU", "Tokenizer loaded. Running on CPU because no GPU found"])
+def test_the_model_behind_the_tokenizer(text: str) -> None:
+    assert "library-has-no-gpu-path" not in slugs(text)

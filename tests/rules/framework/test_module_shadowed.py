@@ -66,3 +66,10 @@ def test_the_version_that_was_installed_into_the_user_site() -> None:
     install = "$ pip3 install --user torch==2.4.0\nSuccessfully installed torch-2.4.0"
     texts = (install, ">>> import torch\n>>> torch.__version__\n'2.4.0'\n", "$ python3 -c 'import torch; print(torch.__file__)'\n/home/u/.local/lib/python3.10/site-packages/torch/__init__.py")
     assert "module-shadowed" not in slugs(*texts)
+
+
+def test_an_embedded_python_that_takes_torch_from_the_user_site() -> None:
+    call = '$ H:\\ui\\%s\\python.exe -c "import torch; print(torch.__version__); print(torch.__file__); print(torch.cuda.is_available())"\n'
+    told = "2.13.0+cpu\nC:\\Users\\u\\AppData\\Roaming\\Python\\Python312\\site-packages\\torch\\__init__.py\nFalse"
+    assert slugs(call % "python_embeded" + told)[0] == "module-shadowed"
+    assert slugs(call % "Python312" + told)[0] == "cpu-only-build"

@@ -1,5 +1,5 @@
 import pytest
-from asking import slugs
+from asking import explain, slugs
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,9 @@ def test_is_it(texts: tuple[str, ...]) -> None:
 )
 def test_is_not_it(texts: tuple[str, ...]) -> None:
     assert "numpy-abi-mismatch" not in slugs(*texts)
+
+
+def test_the_version_of_the_warnings_second_line() -> None:
+    text = "A module that was compiled using NumPy 1.x cannot be run in\nNumPy 2.1.3 as it may crash. To support both 1.x and 2.x"
+    told = explain(text).findings[0]
+    assert (told.slug, told.values["numpy"]) == ("numpy-abi-mismatch", "2.1.3")

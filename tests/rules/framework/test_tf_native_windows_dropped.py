@@ -36,3 +36,9 @@ def test_the_version_as_tensorflows_form_asks_for_it() -> None:
     told = "v2.{0}.0-rc2-15-g6290819256d 2.{0}.0\nEdition: Windows 11 Home ; Version: 22H2\ntensorflow can not find GPU. NVIDIA GeForce RTX 3050 Ti Laptop GPU"
     assert slugs(told.format(11)) == ["tf-native-windows-dropped"]
     assert "tf-native-windows-dropped" not in slugs(told.format(10))
+
+
+def test_a_form_with_the_name_again_before_the_version() -> None:
+    form = "TensorFlow version: tf {}\nOS platform and distribution: Windows 11\nNum GPUs Available:  0"
+    assert slugs(form.format("2.12.0")) == ["tf-native-windows-dropped"]
+    assert "tf-native-windows-dropped" not in slugs(form.format("2.10.1"))

@@ -51,3 +51,9 @@ def test_the_commands_are_shown() -> None:
     told = explain(answers).findings[0]
     assert told.slug == "wrong-interpreter"
     assert any("python3 -c" in ref.quote for ref in told.refs)
+
+
+def test_what_was_once_so_contradicts_nothing() -> None:
+    now = 'C:\\>python -c "import torch; print(torch.__version__, torch.cuda.is_available(), torch.version.cuda)"\n2.9.1+cpu False None'
+    assert slugs(now, "before the install torch.cuda.is_available() returned True")[0] == "cpu-only-build"
+    assert slugs(now, "in the other terminal torch.cuda.is_available() returned True")[0] == "wrong-interpreter"

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
 from asking import explain, slugs
 
@@ -44,3 +45,21 @@ def test_neighbours_are_not_it(text: str) -> None:
 def test_a_rocm_build_without_code_for_the_card(text: str) -> None:
     told = explain(text).findings[0]
     assert (told.slug, told.variant) == ("compute-capability-too-old", "hip")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "transformer.py:20: UserWarning: Flash Attention is disabled as it requires a GPU with Ampere (8.0) CUDA capability.",
+        "WARNING: bf16 is not supported on this GPU (requires Ampere), falling back to fp16",
+    ],
+)
+def test_a_feature_that_is_left_out_in_a_run_that_goes_on(line: str) -> None:
+    assert slugs(line) == []
+    assert slugs(line + "\nRuntimeError: No available kernel. Aborting execution.")[0] == "compute-capability-too-old"
+
+
+def test_the_span_of_a_build() -> None:
+    line = "UserWarning:\n    Found GPU0 {} which is of cuda capability {}.\n    Minimum and Maximum cuda capability supported by this version of PyTorch is\n    ({}) - (12.0)\n"
+    assert slugs(line.format("GeForce GTX 960M", "5.0", "7.0")) == ["compute-capability-too-old"]
+    assert slugs(line.format("NVIDIA GB10", "12.1", "8.0")) == []

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
 from asking import explain, slugs
 
@@ -52,3 +53,21 @@ def test_a_reset_is_advised_where_a_row_may_wait_for_it(pending: bool | None, is
     text = replace(finding, rule=ecc_uncorrectable.RULE).text("en")
     assert ("reset" in text.fix) is is_reset
     assert ("Pending: Yes" in text.title) is (pending is True)
+
+
+@pytest.mark.parametrize(("text", "told"), [
+    ("uncorrected ECC - aggregate: 0, volatile: 0", False),
+    ("uncorrectable ECC errors: 0\njob COMPLETED, exit 0:0", False),
+    ("no uncorrectable ECC errors on any card", False),
+    ("0 uncorrectable ECC errors", False),
+    ("uncorrected ECC - aggregate: 0, volatile: 3", True),
+    ("uncorrectable ECC errors: 10", True),
+    ("10 uncorrectable ECC errors", True),
+])  # fmt: skip
+def test_a_count_of_zero_is_no_error(text: str, told: bool) -> None:
+    assert ("ecc-uncorrectable" in slugs(text)) is told
+
+
+def test_the_code_of_the_driver_is_quoted() -> None:
+    text = "Accelerator Fatal Error: call to cuCtxCreate returned error 214\n  (CUDA_ERROR_ECC_UNCORRECTABLE): uncorrectable ECC error encountered"
+    assert any("214" in ref.quote for ref in explain(text).findings[0].refs)

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
 from asking import explain, slugs
 
@@ -45,3 +46,9 @@ def test_an_xid_is_told_only_where_it_was_seen(text: str, variant: str, xid: boo
     first = explain(text).findings[0]
     assert (first.slug, first.variant) == ("gpu-fell-off-bus", variant)
     assert [("Xid 79" in first.text(lang).title) for lang in ("en", "zh")] == [xid, xid]
+
+
+def test_the_link_that_went_down_by_surprise_is_quoted() -> None:
+    port = "pcieport 0000:00:02.0: AER: Uncorrected (Fatal) error received: id=0010\npcieport 0000:00:02.0:    [ 5] Surprise Down Error    (First)\n"
+    first = explain(port + "NVRM: Xid (PCI:0000:02:00): 79, GPU has fallen off the bus.").findings[0]
+    assert any("Surprise Down" in ref.quote for ref in first.refs)

@@ -57,3 +57,11 @@ def test_a_laptop_that_is_sold_with_a_card() -> None:
     empty = "$ lspci | grep -i nvidia\n"
     assert slugs(empty, "NovaCustom V56, sold with an NVIDIA dGPU, firmware v0.9.1") == ["gpu-not-on-bus"]
     assert slugs(empty, "a laptop that was sold without any extra card") == ["no-nvidia-gpu"]
+
+
+def test_a_card_that_was_taken_off_the_bus_and_does_not_come_back() -> None:
+    search = "root@host:~# lspci -d 10de::\nroot@host:~#"
+    removed = "root@host:~# echo 1 > /sys/bus/pci/devices/0000\\:01\\:00.0/remove\nroot@host:~# echo 1 > /sys/bus/pci/rescan\n"
+    assert slugs(removed + search) == ["gpu-not-on-bus"]
+    assert slugs("root@host:~# echo 1 | sudo tee /sys/bus/pci/rescan\n" + search) == ["gpu-not-on-bus"]
+    assert slugs("root@host:~# cat /sys/bus/pci/devices/0000:01:00.0/vendor\n" + search) == ["no-nvidia-gpu"]

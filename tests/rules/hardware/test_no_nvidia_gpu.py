@@ -42,3 +42,10 @@ def test_a_rented_server_that_shows_no_graphics_at_all() -> None:
     assert slugs(lspci, smi, "a VPS with Ubuntu 20.04")[:1] == ["no-nvidia-gpu"]
     assert "no-nvidia-gpu" not in slugs(lspci, smi, "on a GCP machine with a T4")  # such a card is a 3D controller
     assert "no-nvidia-gpu" not in slugs(smi, "a VPS with Ubuntu 20.04")
+
+
+def test_colab_with_a_gpu_runtime() -> None:
+    line = "No GPU/TPU found, falling back to CPU."
+    assert slugs(line, "I run this on Google Colab")[0] == "no-nvidia-gpu"
+    assert "no-nvidia-gpu" not in slugs(line, "Google Colab, runtime type: GPU (T4)")
+    assert "no-nvidia-gpu" not in slugs(line, "Colab with a T4 runtime")

@@ -1,6 +1,6 @@
 # ruff: noqa: E501  printed lines stand in one piece
 import pytest
-from asking import slugs
+from asking import explain, slugs
 
 
 @pytest.mark.parametrize(
@@ -68,3 +68,10 @@ def test_tensorflow_that_only_came_along_where_pytorch_ended_the_run() -> None:
     text = LOAD.format(lib="libcudart.so.11.0")
     assert not slugs(text + "RuntimeError: stack expects each tensor to be equal size, but got [994, 295, 2] at entry 0 and [994, 803, 2] at entry 1")
     assert slugs(text + "ValueError: Unknown layer: Conv")[0] == "cuda-lib-missing"
+
+
+def test_the_toolkits_that_a_listing_shows_are_quoted() -> None:
+    text = "ImportError: libcublas.so.9.1: cannot open shared object file: No such file or directory\n$ ls -d /usr/local/cuda*\n/usr/local/cuda\n/usr/local/cuda-9.0"
+    first = explain(text).findings[0]
+    assert first.slug == "cuda-lib-missing"
+    assert any("cuda-9.0" in ref.quote for ref in first.refs)

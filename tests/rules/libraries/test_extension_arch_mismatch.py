@@ -55,3 +55,10 @@ def test_the_packages_own_compiled_module_is_named() -> None:
 def test_torchs_own_kernels_are_no_extension() -> None:
     trace = 'Traceback (most recent call last):\n  File "/opt/conda/lib/python3.10/site-packages/torch/nn/functional.py", line 31, in linear\n    return torch._C._nn.linear(input, weight)\nRuntimeError: CUDA error: no kernel image is available for execution on the device'
     assert "extension-arch-mismatch" not in slugs(trace)
+
+
+def test_the_capability_that_torch_printed_is_the_arch_to_build_for() -> None:
+    error = "error in ms_deformable_im2col_cuda: no kernel image is available for execution on the device\n"
+    told = explain(error + ">>> torch.cuda.get_device_capability()\n(8, 0)").findings[0]
+    assert (told.slug, told.values["capability"]) == ("extension-arch-mismatch", "8.0")
+    assert "8.0" in told.text("en").fix

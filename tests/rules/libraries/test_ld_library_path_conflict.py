@@ -35,3 +35,11 @@ def test_is_it(texts: tuple[str, ...]) -> None:
 )
 def test_is_not_it(texts: tuple[str, ...]) -> None:
     assert "ld-library-path-conflict" not in slugs(*texts)
+
+
+def test_a_library_of_the_systems_cuda_without_the_symbol() -> None:
+    error = "ImportError: {}/libcudart.so.13: undefined symbol: __cudaInitModule13"
+    path = "LD_LIBRARY_PATH=/usr/local/cuda-13/lib64"
+    assert slugs(error.format("/usr/local/cuda-13/lib64"), path)[0] == "ld-library-path-conflict"
+    assert "ld-library-path-conflict" not in slugs(error.format("/usr/local/cuda-13/lib64"))
+    assert "ld-library-path-conflict" not in slugs("ImportError: /home/u/build/_C.so: undefined symbol: _ZN3c105ErrorC2E", path)

@@ -1,5 +1,6 @@
+# ruff: noqa: E501  printed lines stand in one piece
 import pytest
-from asking import slugs
+from asking import explain, slugs
 
 
 @pytest.mark.parametrize(
@@ -36,3 +37,9 @@ def test_is_it(texts: tuple[str, ...]) -> None:
 )
 def test_is_not_it(texts: tuple[str, ...]) -> None:
     assert "ptx-too-new" not in slugs(*texts)
+
+
+def test_versions_in_the_form_of_requirements_are_read() -> None:
+    text = "CUDA error 222 at ggml-cuda.cu:420: the provided PTX was compiled with an unsupported toolchain.\nnvcc==cuda_11.8.r11.8/compiler.31833905_0\nDriver==515.86.01"
+    values = explain(text).findings[0].values
+    assert (values["driver"], values["writes"], values["reads"]) == ("515.86.01", "11.8", "11.7")

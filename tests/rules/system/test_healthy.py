@@ -72,3 +72,8 @@ def test_both_cuda_versions_are_told() -> None:
     assert all(v in older.text("en").title for v in ("12.2", "11.8"))
     assert all(v in newer.text("zh").title for v in ("12.2", "12.4"))
     assert "cuda-minor-newer" not in variants(smi, nvcc.format("13.0, V13.0.48"))
+
+
+def test_pids_that_a_container_does_not_show() -> None:
+    told = "When I run any gpu process inside my podman container, the GPU is used but the pids are not visible in the output of `nvidia-smi`"
+    assert [f.slug for f in explain(told).findings if "pid" in f.text("en").fix] == ["healthy"]

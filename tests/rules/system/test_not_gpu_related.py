@@ -87,3 +87,21 @@ def test_a_fan_that_may_not_be_set() -> None:
 def test_faults_that_a_cpu_would_have_too(text: str) -> None:
     assert "not-gpu-related" in notes(text)
     assert not slugs(text)
+
+
+@pytest.mark.parametrize("line", ["module 'torch.cuda' has no attribute 'is_availaible'", "module 'tensorflow' has no attribute 'is_gpu_avaliable'"])
+def test_a_misspelt_name(line: str) -> None:
+    text = f"Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\nAttributeError: {line}"
+    assert slugs(text) == []
+    assert "not-gpu-related" in notes(text)
+
+
+@pytest.mark.parametrize("name", ["memory_cached", "manual_seed_all", "list_logical_devices", "is_bf16_supported", "reset_max_memory_allocated"])
+def test_a_real_name_that_a_version_lacks_is_not_misspelt(name: str) -> None:
+    told = [f for f in explain(f"AttributeError: module 'torch.cuda' has no attribute '{name}'").findings if f.slug == "not-gpu-related"]
+    assert told == []
+
+
+def test_a_file_that_may_not_be_read() -> None:
+    assert "not-gpu-related" in notes("PermissionError: [Errno 1] Operation not permitted")
+    assert "not-gpu-related" not in notes("PermissionError: [Errno 1] Operation not permitted: '/dev/nvidia0'")

@@ -16,8 +16,9 @@ from test_web_pages import EVIL, Elements, harmless
 
 from ongpu.lazy import replace as changed
 from ongpu.queue.asked import RETRIES
-from ongpu.queue.config import Cost
+from ongpu.queue.config import Cost, Quota, Quotas
 from ongpu.queue.engines import EngineError
+from ongpu.queue.forecast import Terms
 from ongpu.queue.job import CANCELLED, DONE, FAILED, LIVE, OVER, RUNNING, WAITING, Card, Listing, Spec, Told, Want
 from ongpu.queue.reasons import Reason
 from ongpu.watch.web import gantt
@@ -372,20 +373,56 @@ def test_reasons_and_starts_are_told(seen: Seen) -> None:
     assert seen.at <= seen.expected[first.id] < seen.at + 24 * HOUR
 
 
+def test_a_start_is_told_as_roughly_as_it_is_known(seen: Seen) -> None:
+    first = next(job for job in seen.jobs if job.state == WAITING)
+    at = time.mktime((2026, 12, 1, 12, 0, 0, 0, 0, -1))
+    for later, english, chinese in (
+        (2.0, "at any moment", "很快"), (5400.0, "in 2 h (13:30)", "2 小时后（13:30）"),
+        (86_400.0, "in 24 h (12-02 12:00)", "24 小时后（12-02 12:00）"),
+    ):  # fmt: skip
+        told = replace(seen, at=at, expected={first.id: at + later})
+        assert english in harmless(page.waiting(told, "en"))
+        assert chinese in harmless(page.waiting(told, "zh"))
+
+
+def test_where_not_all_are_shown_it_is_said_what_lists_them(seen: Seen) -> None:
+    assert seen.listing
+    some = replace(seen, listing=replace(seen.listing, counts={"done": page.FEW + 1, "waiting": 3}))
+    assert f"{page.FEW + 1} in all: ongpu jobs --all lists them" in harmless(page.ended(some, "en"))
+    assert "in all" not in harmless(page.waiting(some, "en"))
+
+
 def test_a_start_that_the_engine_tells_is_taken_over() -> None:
     listing = Listing(jobs=(told(1, more={"expected": NOW + 60}), told(2, more={"expected": "soon"}), told(3)), counts={})
     assert foretold.expected(listing, None, NOW) == {"1": NOW + 60}
 
 
 def test_what_no_replay_knows_of_is_not_foretold() -> None:
-    from ongpu.queue.placement import Policy
-
     card = Card(id="a", memory=80_000)
     spec = Spec(command=("x",), limit=HOUR)
-    jobs = (told(1, spec=spec, said=Reason("quota-gpus", {"who": "ann", "held": 1, "allowed": 1}).json()), told(2, spec=spec),
-            told(3, spec=spec, said="Resources"))  # fmt: skip
-    assert set(foretold.expected(Listing(jobs=jobs, counts={}, cards=(card,)), Policy(), NOW)) == {"2"}
-    assert foretold.expected(Listing(jobs=jobs, counts={}, cards=(card,), warning=("a", "b")), Policy(), NOW) == {}
+    jobs = (told(1, spec=spec, said=Reason("blind").json()), told(2, spec=spec), told(3, spec=spec, said="Resources"))
+    listing = Listing(jobs=jobs, counts={}, cards=(card,))
+    assert set(foretold.expected(listing, lambda now: Terms(), NOW)) == {"2"}
+    assert foretold.expected(replace(listing, warning=("a", "b")), lambda now: Terms(), NOW) == {}
+
+
+def test_what_is_behind_more_than_was_looked_at_is_not_foretold(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = (told(1, array="9"), told(2, spec=Spec(command=("x",), after=(("any", "9"),))))
+    listing = Listing(jobs=jobs, counts={"waiting": 1000}, cards=(Card(id="a"), Card(id="b")))
+    assert set(foretold.expected(listing, lambda now: Terms(), NOW)) == {"1"}
+    spec = Spec(command=("x",), limit=HOUR)
+    listing = Listing(jobs=(told(1, spec=spec), told(2, spec=spec)), counts={}, cards=(Card(id="a"),))
+    assert foretold.expected(listing, lambda now: Terms(), NOW) == {"1": NOW, "2": NOW + HOUR}
+    monkeypatch.setattr(foretold, "LIMIT", -1.0)  # it took too long
+    assert foretold.expected(listing, lambda now: Terms(), NOW) == {"1": NOW}
+
+
+def test_a_quota_is_heeded_by_what_is_foretold() -> None:
+    spec = Spec(command=("x",), limit=HOUR)
+    listing = Listing(jobs=(told(1, spec=spec), told(2, spec=spec)), counts={}, cards=(Card(id="a"), Card(id="b")))
+    assert set(foretold.expected(listing, lambda now: Terms(), NOW).values()) == {NOW}
+    quotas = Quotas(each=Quota(gpus=1))
+    assert sorted(foretold.expected(listing, lambda now: Terms(quotas=quotas), NOW).values()) == [NOW, NOW + HOUR]
 
 
 def test_a_hundred_thousand_that_wait_are_a_number() -> None:
@@ -398,7 +435,7 @@ def test_a_hundred_thousand_that_wait_are_a_number() -> None:
     assert time.perf_counter() - begin < 1.0
     assert len(html) < 200_000
     assert "100\u2009004" in harmless(page.tiles(found, [], "24h", "", "en"))
-    assert "99\u2009905 more" in harmless(html)
+    assert "100\u2009005 in all" in harmless(html)
     queue.close()
 
 

@@ -80,17 +80,17 @@ def _lines(options: argparse.Namespace, config: "Config", engine: "Engine", rows
         from ongpu.fronts.jobs import one
 
         return one.lines(listing.jobs[0], listing, config, engine, page)
-    return _table(options, listing, config, engine, page, rows)
+    return _table(options, listing, engine, page, rows)
 
 
-def _table(options: argparse.Namespace, listing: "Listing", config: "Config", engine: "Engine", page: "Page", rows: int | None) -> "Sequence[str]":
+def _table(options: argparse.Namespace, listing: "Listing", engine: "Engine", page: "Page", rows: int | None) -> "Sequence[str]":
     from ongpu.fronts.jobs import table
 
     why = None
     if options.why:
         from ongpu.fronts.jobs import when
 
-        why = when.reasons(listing, config, engine, page.lang)
+        why = when.reasons(listing, engine, page.lang)
     whole = options.all or bool(options.ids or options.state)
     most = 1_000_000 if whole and rows is None else MOST if rows is None else max(3, (rows - 8) // 5)
     return table.lines(listing, page, most, why)
@@ -103,6 +103,8 @@ def _listing(options: argparse.Namespace, engine: "Engine", rows: int | None) ->
     most = None if (options.all or options.cost) and rows is None else 50
     if not options.ids:
         want = Want(states=tuple(options.state or ()), user=options.user, project=options.project, name=options.name, most=most)
-        return engine.jobs(want)
+        listing = engine.jobs(want)
+        counts = {state: many for state, many in listing.counts.items() if not want.states or state in want.states}
+        return replace(listing, counts=counts)
     jobs = known(engine, options.ids)
     return replace(engine.jobs(Want(most=0)), jobs=tuple(jobs), counts={})

@@ -30,12 +30,12 @@ def job(told: Told) -> dict[str, Any]:
 
 
 def render(listing: Listing, engine: "Engine | None" = None, config: "Config | None" = None, cost: bool = False) -> str:
-    """The whole listing. engine: asked why each waits, and when it may start. config: its policy, and with `cost` its prices."""
+    """The whole listing. engine: asked why each waits, and when it may start. config: with `cost`, its prices."""
     jobs, ahead = [], None
-    if engine is not None and config is not None:
+    if engine is not None:
         from ongpu.fronts.jobs.when import Forecasts
 
-        ahead = Forecasts.of(config, engine)
+        ahead = Forecasts.of(engine)
     for number, told in enumerate(listing.jobs):
         one = job(told)
         if engine is not None and told.state not in OVER:

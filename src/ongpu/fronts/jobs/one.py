@@ -43,6 +43,9 @@ def lines(job: Told, listing: Listing, config: "Config", engine: "Engine", page:
     put("", "", page.say("(its script as it was when it was submitted)", "（脚本为提交时的内容）") if job.spec.script else "")
     put("in", "目录", words.plain(job.spec.folder))
     put("asked for", "要求", ("，" if zh else ", ").join(words.asked(job.spec, page.lang)))
+    for name in ("share", "cpus", "host_memory"):
+        if getattr(job.spec, name) and (told := engine.advisory.get(name)):
+            put("", "", page.say(f"({told[0]})", f"（{told[1]}）"))
     put("for", "归属", ("，" if zh else ", ").join(filter(None, (job.user, _project(job, zh), _array(job, zh)))))
     put("submitted", "提交", _clock(job.submitted, now, zh) if job.submitted else "")
     for text in _before(job, listing, engine, page):
@@ -59,8 +62,8 @@ def lines(job: Told, listing: Listing, config: "Config", engine: "Engine", page:
     if job.state in (WAITING, HELD):
         from ongpu.fronts.jobs import when
 
-        told = when.reasons(Listing(jobs=(job,), counts={}), config, engine, page.lang).get(job.id, [])
-        found += ["", *(line for text in told for line in page.below(text, 2, most=6))]
+        reasons = when.reasons(Listing(jobs=(job,), counts={}), engine, page.lang).get(job.id, [])
+        found += ["", *(line for text in reasons for line in page.below(text, 2, most=6))]
     elif job.state in OVER and job.code != 0:
         found += _why(job, engine, page)
     elif job.said:
@@ -151,7 +154,7 @@ def _why(job: Told, engine: "Engine", page: Page) -> list[str]:
     told = words.ending(job, page.lang)
     found = ["", page.paint(told[0].upper() + told[1:], "red")] if job.ending not in ("", "ok") else [""]
     if job.state == "cancelled":
-        return found if job.ending else []
+        return [*found, *(page.below(said, 2) if said != told else ())] if job.ending else []
     output = _tail(job, engine)
     report = _report(job, output)
     if report is not None and report.findings:

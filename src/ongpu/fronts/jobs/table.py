@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from ongpu.fronts.page import Page, row
 from ongpu.lazy import dataclass
 from ongpu.queue import words
-from ongpu.queue.job import DONE, ENDING, FAILED, HELD, OVER, WAITING, Card, Listing, Told
+from ongpu.queue.job import DEPENDENCY, DONE, ENDING, FAILED, HELD, OVER, WAITING, Card, Listing, Told
 from ongpu.queue.words import brief
 
 INDENT, USER = 2, 10
@@ -192,6 +192,6 @@ def died_of(job: Told, lang: str) -> str:
     text = words.because(job, lang)
     if job.slug:
         return f"{job.slug}{'：' if lang == 'zh' else ': '}{text}" if text else job.slug
-    if job.state in ("failed", "lost") or job.ending in ("timeout", "idle", "gpu-fault"):
+    if job.state in ("failed", "lost") or job.ending in ("timeout", "idle", "gpu-fault", DEPENDENCY):
         return text or (words.ending(job, lang) if job.ending and job.ending not in ("ok",) else "")
     return ""

@@ -74,7 +74,7 @@ def _text(name: str) -> str | None:
 
 
 def _show(imported: "Imported", lang: str, whole: bool) -> None:
-    from ongpu.fronts.page import cut
+    from ongpu.fronts.page import cut, folded
     from ongpu.queue import words
     from ongpu.queue.imports import LEFT, NOTES
 
@@ -85,17 +85,27 @@ def _show(imported: "Imported", lang: str, whole: bool) -> None:
         asked = ("，" if zh else ", ").join(words.asked(job.spec, lang))
         array = f"[{words.ranges(job.array)}]" if job.array else ""
         print(cut(f"  {job.id + array:>6}  {words.plain(command)}", columns()))
-        print(cut(f"          {asked}" + _needs(job, zh), columns()))
+        print(cut(f"          {asked}" + _begin(job, zh) + _needs(job, zh), columns()))
     if not whole and many > SHOWN:
         print(say(f"  ... and {many - SHOWN} more (--all)", f"  ……另有 {many - SHOWN} 个（--all）"))
+    told: list[str] = []
     reasons: dict[str, list[str]] = {}
     for name, why in imported.left:
         reasons.setdefault(why, []).append(name)
     for why, names in reasons.items():
         shown = ("、" if zh else ", ").join(names[:8]) + (" ..." if len(names) > 8 else "")
-        print(f"  未接管 {len(names)} 个（{shown}）：{LEFT[why][1]}" if zh else f"  left {len(names)} ({shown}): {LEFT[why][0]}")
-    for note in imported.notes if imported.jobs else ():
-        print(f"  {NOTES[note][zh]}")
+        told.append(f"未接管 {len(names)} 个（{shown}）：{LEFT[why][1]}" if zh else f"left {len(names)} ({shown}): {LEFT[why][0]}")
+    told += [NOTES[note][zh] for note in imported.notes] if imported.jobs else []
+    for line in [line for text in told for line in folded(text, max(20, columns() - 2))]:
+        print(f"  {line}")
+
+
+def _begin(job: "Found", zh: bool) -> str:
+    from ongpu.queue.admission import at
+
+    if job.spec.begin is None:
+        return ""
+    return f"，不早于 {at(job.spec.begin)}" if zh else f", not before {at(job.spec.begin)}"
 
 
 def _needs(job: "Found", zh: bool) -> str:
@@ -117,7 +127,11 @@ def _submit(imported: "Imported", engine: "Engine", export: str | None) -> bool:
     left: dict[str, None] = {}
     for job in imported.jobs:
         spec = job.spec
-        after = tuple((kind, new[name]) for kind, name in job.needs if name in new)
+        if missing := [name for _, name in job.needs if name not in new]:  # it is not to start before them
+            names = ", ".join(missing[:8])
+            complain(f"{job.id}: it waits for {names}, which was not taken over", f"{job.id}：它所等待的 {names} 没有被接管")
+            continue
+        after = tuple((kind, new[name]) for kind, name in job.needs)
         environ = spec.environ or (dict(os.environ) if engine.name in ("local", "slurm") else {})
         if export != "all":
             environ, secret = without_secrets(environ)

@@ -10,10 +10,12 @@ from ongpu.fronts.answer import add_format, add_language, columns, complain, say
 from ongpu.fronts.queued import guarded
 
 if TYPE_CHECKING:
+    from ongpu.queue.placement import Policy
     from ongpu.queue.simulate import Task
     from ongpu.queue.traces import Trace
 
 POLICIES = ("fifo", "easy", "sjf", "las", "srtf", "ours")
+CONFIGURED = "config"
 NAMES = {
     "fifo": ("first in, first out", "先到先得"),
     "easy": ("EASY backfill, durations known exactly", "EASY 回填，时长完全已知"),
@@ -21,6 +23,7 @@ NAMES = {
     "las": ("least attained service, two queues (Tiresias), all may be preempted", "最少已得服务，两级队列（Tiresias），均可抢占"),
     "srtf": ("shortest remaining first, durations known, all may be preempted", "最短剩余优先，时长已知，均可抢占"),
     "ours": ("ongpu's: feedback on GPU time, no durations", "ongpu 的策略：按已用 GPU 时间反馈，不知时长"),
+    CONFIGURED: ("as [policy] of the configuration says (queue.toml, or $ONGPU_QUEUE_CONFIG)", "按配置文件的 [policy]（queue.toml 或 $ONGPU_QUEUE_CONFIG）"),
 }
 COLUMNS = {
     "mean": ("mean", "平均"), "p50": ("median", "中位"), "p90": ("p90", "p90"), "p99": ("p99", "p99"), "worst": ("worst", "最长"),
@@ -35,8 +38,9 @@ def add(one: argparse.ArgumentParser) -> None:
     one.add_argument("trace", nargs="?", metavar="TRACE", help=say(
         "Philly CSV, Alibaba openb CSV, sacct --parsable2, or what `ongpu queue history` printed (default: the history of the local queue)",
         "Philly CSV、阿里 openb CSV、sacct --parsable2，或 `ongpu queue history` 的输出（默认本机队列的历史）"))  # fmt: skip
-    one.add_argument("--policy", action="append", choices=POLICIES, metavar="NAME", help=say(
-        f"{', '.join(POLICIES)}; may be repeated (default: all)", f"{'、'.join(POLICIES)}；可重复（默认全部）"))  # fmt: skip
+    one.add_argument("--policy", action="append", choices=(*POLICIES, CONFIGURED), metavar="NAME", help=say(
+        f"{', '.join(POLICIES)}, {CONFIGURED} (what queue.toml says); may be repeated (default: all, and {CONFIGURED} where it is another)",
+        f"{'、'.join(POLICIES)}、{CONFIGURED}（按 queue.toml）；可重复（默认全部；配置另有策略时含 {CONFIGURED}）"))  # fmt: skip
     one.add_argument("--gpus", type=whole, default=None, metavar="N", help=say("GPUs (default: so many that the load is 0.8)", "GPU 数（默认使负载为 0.8）"))
     one.add_argument("--cluster", metavar="NAME", help=say("only jobs of this virtual cluster, project or account", "只取该虚拟集群、项目或账户的作业"))
     one.add_argument("--checkpointable", type=share, metavar="SHARE", help=say("share of the jobs that can checkpoint, drawn by the seed (default: 0.5; as told in the queue's history)", "能存检查点的作业比例，按种子抽取（默认 0.5；队列历史按记录）"))  # fmt: skip
@@ -71,7 +75,6 @@ def rate(text: str) -> float:
 def run(options: argparse.Namespace) -> int:
     """Replay; 0, or 2 where the trace cannot be used."""
     from ongpu.queue.figures import drawing, figures
-    from ongpu.queue.placement import POLICIES as KNOWN
     from ongpu.queue.simulate import draw, machine, simulate
     from ongpu.queue.traces import TraceError
 
@@ -86,16 +89,18 @@ def run(options: argparse.Namespace) -> int:
     if not kept:
         return complain(f"each job wants more than {count} GPUs", f"每个作业都需要超过 {count} 块 GPU")
     rows, times = {}, {}
-    for name in dict.fromkeys(options.policy or POLICIES):
+    for name, policy in _policies(options.policy).items():
         if sys.stderr.isatty():
             print(f"{name} ...", end="\r", file=sys.stderr)
-        result = simulate(kept, machine(count), KNOWN[name], options.faults, options.seed)
+        result = simulate(kept, machine(count), policy, options.faults, options.seed)
         rows[name] = figures(result, kept)
         times[name] = [time / 3600 for time in result.times.values()]
     if options.plot:
-        title = f"{Path(options.trace).name if options.trace else 'ongpu'} {options.cluster or ''}: {len(kept)} / {count} GPU"
+        name = " ".join(filter(None, (Path(options.trace).name if options.trace else "ongpu", options.cluster)))
+        title = say(f"{name}: {len(kept)} jobs, {count} GPUs", f"{name}：{len(kept)} 个作业，{count} 块 GPU")
+        axis = say("share of the jobs that ended within so many hours of their submission", "提交后这么多小时之内结束的作业比例")
         try:
-            Path(options.plot).write_text(drawing(times, title, say("hours from submission to the end", "从提交到结束的小时数")), "utf-8")
+            Path(options.plot).write_text(drawing(times, title, axis), "utf-8")
         except OSError as error:
             return complain(f"{options.plot}: {error.strerror}", f"{options.plot}：{error.strerror}")
     about = {
@@ -125,6 +130,20 @@ def _trace(options: argparse.Namespace) -> "Trace":
     return parse(chain([first], runs), options.cluster)
 
 
+def _policies(asked: list[str] | None) -> "dict[str, Policy]":
+    """By name, in the order in which they are shown. Raises EngineError where the configuration is wrong."""
+    from ongpu.lazy import replace
+    from ongpu.queue.config import load
+    from ongpu.queue.placement import POLICIES as KNOWN
+
+    found = dict(KNOWN)
+    if not asked or CONFIGURED in asked:
+        configured = load().policy
+        if asked or configured not in KNOWN.values():
+            found[CONFIGURED] = replace(configured, name=CONFIGURED)  # by its own name the simulation would take it for an oracle
+    return {name: found[name] for name in dict.fromkeys(asked or (*POLICIES, CONFIGURED)) if name in found}
+
+
 def _fitting(tasks: "list[Task]") -> int:
     """So many GPUs that the load is 0.8: at least what the widest but one in a hundred wants."""
     span = max(1.0, tasks[-1].submitted - tasks[0].submitted)
@@ -142,14 +161,16 @@ def _table(about: dict[str, object], rows: dict[str, dict[str, float]]) -> None:
         f"{about['jobs']} 个作业，{about['gpus']} 块 GPU；{about['checkpointable']:.0%} 可存检查点；跳过 {about['skipped']} 行，过宽 {about['too_wide']} 个"))  # fmt: skip
     shown = {name: [_cell(name, row[name]) for row in rows.values()] for name in COLUMNS}
     wide = {name: max(width_of(say(*COLUMNS[name])), *map(len, cells)) + 2 for name, cells in shown.items()}
-    for part in _parts(wide, columns() - 6):
-        print("".join([f"{'':6}", *(right(say(*COLUMNS[name]), wide[name]) for name in part)]))
+    for part in _parts(wide, columns() - 7):
+        print("".join([f"{'':7}", *(right(say(*COLUMNS[name]), wide[name]) for name in part)]))
         for place, policy in enumerate(rows):
-            print("".join([f"{policy:6}", *(right(shown[name][place], wide[name]) for name in part)]))
+            print("".join([f"{policy:7}", *(right(shown[name][place], wide[name]) for name in part)]))
         print()
-    for policy in rows:
-        print(f"{policy:6}{say(*NAMES[policy])}")
     page = Page(say("en", "zh"), columns(), False)
+    for policy, row in rows.items():
+        never = say(f"; {row['never']:.0f} never ended, as their GPUs failed too often", f"；{row['never']:.0f} 个作业因 GPU 屡次故障始终未完成") if row["never"] else ""
+        first, *others = page.below(say(*NAMES[policy]) + never, 7, most=3)
+        print("\n".join([f"{policy:7}{first[7:]}", *others]))
     legend = say("mean to wait: from submission to the end, and until the start; idle: decisions that left a GPU free which a waiting job could have "
                  "had; scattered: gangs on more nodes than needed",
                  "平均至等待：从提交到结束，以及到开始的时间；空闲：决策后仍有等待作业可用的空闲 GPU 的次数；分散：占用节点多于必要的多卡作业比例")  # fmt: skip

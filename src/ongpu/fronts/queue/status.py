@@ -11,6 +11,7 @@ from ongpu.fronts.page import Page, left, row
 from ongpu.fronts.queued import add_engine, guarded, opened
 
 if TYPE_CHECKING:
+    from ongpu.queue.admission import Reservation
     from ongpu.queue.config import Config
     from ongpu.queue.engines import Engine
     from ongpu.queue.job import Card, Listing
@@ -50,6 +51,8 @@ def _data(config: "Config", engine: "Engine", listing: "Listing") -> dict[str, o
 
         folder = alive.folder()
         found |= {"folder": str(folder), "daemon": alive.pid(folder)}
+        found["reservations"] = [{key: getattr(one, key) for key in field_names(one)} for one in _kept()]
+    found["advisory"] = {name: {"en": english, "zh": chinese} for name, (english, chinese) in engine.advisory.items()}
     found["gpus"] = [{name: value for name in field_names(card) if (value := getattr(card, name)) not in (None, "", ())} for card in listing.cards]
     if listing.warning:
         found["warning"] = {"en": listing.warning[0], "zh": listing.warning[1]}
@@ -57,6 +60,7 @@ def _data(config: "Config", engine: "Engine", listing: "Listing") -> dict[str, o
 
 
 def _lines(config: "Config", engine: "Engine", listing: "Listing", page: Page) -> list[str]:
+    from ongpu.fronts.queue.reserve import told
     from ongpu.queue import words
 
     found: list[str] = []
@@ -77,7 +81,7 @@ def _lines(config: "Config", engine: "Engine", listing: "Listing", page: Page) -
         number = alive.pid(folder)
         none = page.say("does not run; the next ongpu submit starts it", "未运行；下次 ongpu submit 会启动")
         put("daemon", "守护进程", f"pid {number}" if number else none)
-        kept = _reserved(page.lang)
+        kept = told(_kept(), time.time(), page.lang)
     comma = page.say(", ", "，")
     put("jobs", "作业", comma.join(f"{count} {words.state(name, page.lang)}" for name, count in listing.counts.items() if count) or page.say("none", "无"))
     if listing.warning:
@@ -88,23 +92,23 @@ def _lines(config: "Config", engine: "Engine", listing: "Listing", page: Page) -
             how = f"ongpu queue test {' '.join(drained[:16])}"
             found += page.below(page.say(f"back into service after a passed test: {how}", f"检测通过后恢复使用：{how}"), 8, most=2)
     if kept:
-        found += ["", page.paint(page.say("reserved", "预约"), "bold"), *("  " + line for line in kept)]
+        found += ["", page.paint(page.say("reserved", "预留"), "bold"), *("  " + line for line in kept)]
     if engine.advisory:
-        found += ["", page.paint(page.say("not enforced", "不强制的"), "bold")]
-        for told in engine.advisory.values():
-            found += page.below(page.say(*told), 2, most=3)
+        found += ["", page.paint(page.say("advisory (not enforced)", "只是约定，不强制"), "bold")]
+        for said in engine.advisory.values():
+            found += page.below(page.say(*said), 2, most=3)
     return found
 
 
-def _reserved(lang: str) -> list[str]:
-    from ongpu.fronts.queue.reserve import told
+def _kept() -> "list[Reservation]":
+    """The reservations that are not over."""
     from ongpu.queue.engines import EngineError
     from ongpu.queue.engines.local import alive
     from ongpu.queue.engines.local.book import Book
 
     try:
         with Book(alive.folder()) as book:
-            return told(book.reservations(), time.time(), lang)
+            return [one for one in book.reservations() if one.end > time.time()]
     except EngineError:  # none yet
         return []
 
@@ -129,7 +133,7 @@ def _cards(cards: "tuple[Card, ...]", page: Page) -> list[str]:
 
 def slug(name: str, lang: str) -> str:
     """What is wrong with a GPU: the slug, and the queue's own word on it where it has one."""
-    from ongpu.queue.engines.local.cards import WORDS
+    from ongpu.queue.engines.local.cards import words
 
-    told = WORDS.get(name)
+    told = words(name)
     return f"{name}{'：' if lang == 'zh' else ': '}{told[lang == 'zh']}" if told else name

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from ongpu.queue.job import Listing, Spec, Told, Want
 
 NAMES = ("local", "slurm", "ray", "kubernetes")
-OPTIONS = {"limit": "time", "folder": "chdir", "environ": "export", "index": "array", "at_once": "array"}  # as they are typed
+OPTIONS = {"limit": "time", "folder": "chdir", "environ": "export", "index": "array", "at_once": "array %N"}  # as they are typed
 
 
 class EngineError(Exception):

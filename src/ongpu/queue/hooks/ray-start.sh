@@ -10,8 +10,9 @@ RAY=${RAY:-ray}
 FIT=""
 KEPT=""
 COUNT=0
-# A driver that hangs, or is not there, offers nothing: the node is then one without GPUs.
-LIST=$(timeout 30 nvidia-smi --query-gpu=uuid --format=csv,noheader 2>/dev/null) || LIST=""
+# A driver that hangs, or is not there, offers nothing: the node is then one without GPUs. Where CUDA_VISIBLE_DEVICES is set (an allocation
+# of Slurm), no other GPU is offered; "" names none.
+LIST=$(timeout 30 nvidia-smi ${CUDA_VISIBLE_DEVICES+-i "$CUDA_VISIBLE_DEVICES"} --query-gpu=uuid --format=csv,noheader 2>/dev/null) || LIST=""
 for UUID in $LIST; do
     case $UUID in GPU-*) ;; *) continue ;; esac
     REASONS=$(timeout 40 "$ONGPU" gate --patience 15 --gpus "$UUID" 2>/dev/null)

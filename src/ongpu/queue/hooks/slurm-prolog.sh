@@ -2,6 +2,9 @@
 # /etc/slurm/ongpu-prolog.sh: Slurm's Prolog. Refuses to start a job on GPUs that `ongpu gate` refuses; the job is queued again.
 # slurm.conf also needs SchedulerParameters=nohold_on_prolog_fail, or the refused job is held until someone releases it.
 ONGPU=${ONGPU:-ongpu}
+# slurmd runs this without a PATH (seen on 22.05.8).
+PATH=$PATH:/usr/local/bin:/usr/bin:/bin:/opt/slurm/bin
+export PATH
 MARK="ongpu gate:"
 NODE=${SLURMD_NODENAME:-$(hostname -s)}
 

@@ -1,4 +1,7 @@
-"""The jobs that wait in another queue, read from its own listing: pueue's, task-spooler's or Slurm's; pure, nothing of it is executed."""
+"""The jobs that wait in another queue, read from its own listing: pueue's, task-spooler's or Slurm's; pure, nothing of it is executed.
+
+Nothing is to start sooner than it would there: what waits for a job that is left where it is, is left too.
+"""
 
 import json
 import re
@@ -32,6 +35,7 @@ def read(text: str, wish: Wish) -> Imported:
             left.append((name, answer))
         else:
             jobs.append(answer)
+    jobs = _without(_joined(jobs), left)
     if any(not job.spec.environ for job in jobs):
         notes["environment"] = None
     there = {job.id for job in jobs}
@@ -42,6 +46,32 @@ def read(text: str, wish: Wish) -> Imported:
             notes["dependency"] = None
         kept.append(Found(job.id, job.spec, needs, job.array))
     return Imported(kind, tuple(_in_order(kept)), tuple(left), tuple(notes))
+
+
+def _joined(jobs: Iterable[Found]) -> list[Found]:
+    """The parts of an array as one: Slurm lists those apart that ran before, or were changed."""
+    found: dict[str, Found] = {}
+    for job in jobs:
+        before = found.get(job.id, job)
+        found[job.id] = Found(job.id, before.spec, before.needs, tuple(sorted({*before.array, *job.array})))
+    return list(found.values())
+
+
+def _without(jobs: list[Found], left: list[tuple[str, str]]) -> list[Found]:
+    """Those that wait for none that are left; the others are added to these. What has ended there is waited for no more."""
+    followers: dict[str, list[str]] = {}
+    for job in jobs:
+        for _, one in job.needs:
+            followers.setdefault(one, []).append(job.id)
+    missing = {one for name, why in left if why != "ended" for one in (name, name.partition("_")[0])}  # a part of an array: all of it
+    todo, bad = list(missing), dict[str, None]()
+    while todo:
+        for name in followers.pop(todo.pop(), ()):
+            if name not in bad:
+                bad[name] = None
+                todo.append(name)
+    left += [(name, "needs") for name in bad]
+    return [job for job in jobs if job.id not in bad]
 
 
 def _in_order(jobs: Iterable[Found]) -> list[Found]:

@@ -17,6 +17,9 @@ LEFT: Mapping[str, tuple[str, str]] = {
     "other-user": ("it is another user's", "属于其他用户"),
     "not-read": ("it could not be read", "无法读取"),
     "nodes": ("it wants several machines", "需要多台机器"),
+    "held": ("it is held back there, and would start here at once", "它在那边被挂起，接管后会立即开始"),
+    "depends": ("what it waits for has no counterpart here", "它等待的条件在这里没有对应"),
+    "needs": ("it waits for a job that is not taken over", "它所等待的作业没有被接管"),
 }
 NOTES: Mapping[str, tuple[str, str]] = {
     "quotes": ("task-spooler's list keeps no quotes: look at the commands before --submit",

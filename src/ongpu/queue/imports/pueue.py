@@ -21,6 +21,9 @@ def job(item: tuple[str, Any], wish: Wish) -> tuple[str, Found | str]:
         return name, "ended"
     if status in ("Running", "Paused") and not wish.running:
         return name, "runs"
+    begin = _begin(told)
+    if status == "Locked" or (status == "Stashed" and begin is None):  # it waits for `pueue enqueue`, or is being edited
+        return name, "held"
     command, folder, envs, label, group = (task.get(key) for key in ("original_command", "path", "envs", "label", "group"))
     if not isinstance(command, str) or not command.strip():
         return name, "not-read"
@@ -32,7 +35,7 @@ def job(item: tuple[str, Any], wish: Wish) -> tuple[str, Found | str]:
         command=("sh", "-c", command),  # as pueue itself runs it
         name=one_line(label, 60) if isinstance(label, str) and label else one_line(called(split(command)), 60),
         project=one_line(group, 60) if isinstance(group, str) and group != "default" else "",
-        folder=folder if isinstance(folder, str) else "", environ=environ, gpus=wish.gpus, begin=_begin(told),
+        folder=folder if isinstance(folder, str) else "", environ=environ, gpus=wish.gpus, begin=begin,
         priority=max(-asked.MOST_PRIORITY, min(asked.MOST_PRIORITY, priority)) if isinstance(priority, int) else 0,
     )  # fmt: skip
     return checked(name, spec, needs)

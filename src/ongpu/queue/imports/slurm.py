@@ -11,6 +11,7 @@ from ongpu.queue.job import Spec
 
 MOST_LINE = 200_000
 WAITS = "PENDING", "PD", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"
+HELD = "REQUEUE_HOLD", "SPECIAL_EXIT"
 RUNS = "RUNNING", "CONFIGURING", "CF", "SUSPENDED", "COMPLETING", "CG", "STOPPED"
 Row = Mapping[str, str]
 
@@ -23,7 +24,8 @@ _NAMES = {  # as squeue, sacct and scontrol call them
     "tres": ("ReqTRES", "TRES", "TresPerJob", "TresPerNode", "TRES_PER_JOB", "TRES_PER_NODE", "GRES"),
     "nodes": ("NumNodes", "NNodes", "NODES"),
     "cpus": ("NumCPUs", "ReqCPUS", "CPUS"), "memory": ("MinMemoryNode", "ReqMem", "MIN_MEMORY"), "dependency": ("Dependency", "DEPENDENCY"),
-    "array": ("ArrayTaskId", "ARRAY_TASK_ID"), "array_job": ("ArrayJobId", "ARRAY_JOB_ID"),
+    "array": ("ArrayTaskId", "ARRAY_TASK_ID"), "array_job": ("ArrayJobId", "ARRAY_JOB_ID"), "reason": ("Reason", "REASON"),
+    "begin": ("EligibleTime", "Eligible", "StartTime", "START_TIME"),
 }  # fmt: skip
 _WHOLE = ("Command", "WorkDir", "StdOut", "StdErr", "StdIn", "SubmitLine")  # whose value is the rest of the line
 _FLAGS = (  # options of sbatch without a value
@@ -60,6 +62,11 @@ def job(row: Row, wish: Wish) -> tuple[str, Found | str]:
         return value.strip()
 
     name = one_line(told("id"), 60)
+    base, _, places = name.partition("_")  # sacct: "12_[3-9]"
+    places = told("array") or places.strip("[]")
+    base = told("array_job") or base
+    if places and "_" not in name:  # scontrol: the number that this part of it has for itself
+        name = one_line(f"{base}_{places if places.isdecimal() else f'[{places}]'}", 60)
     if not name or "." in name:  # a step
         return name or "?", "not-read"
     state, user = told("state").upper(), told("user").partition("(")[0]
@@ -70,6 +77,9 @@ def job(row: Row, wish: Wish) -> tuple[str, Found | str]:
             return name, "ended"
         if not wish.running:
             return name, "runs"
+    reason = told("reason").strip("()")
+    if state.startswith(HELD) or reason.startswith("JobHeld"):
+        return name, "held"
     words = split(told("command")) if told("command") else _of_line(told("submitted"))
     if not words:
         return name, "wrapped" if told("folder") else "no-command"
@@ -78,19 +88,28 @@ def job(row: Row, wish: Wish) -> tuple[str, Found | str]:
         return name, "nodes"
     gpus, model = _gpus(row.get(key, "") for key in _NAMES["tres"])
     try:
-        array, at_once = asked.array(told("array")) if told("array") else ((), None)
+        array, at_once = asked.array(places) if places else ((), None)
     except EngineError:
         return name, "not-read"
     spec = Spec(
         command=tuple(words), name=one_line(told("name"), 60), folder=told("folder"), project=one_line(told("account"), 60),
         gpus=gpus, model=model,
         limit=_limit(told("limit")), cpus=_count(told("cpus")), host_memory=_memory(told("memory")), at_once=at_once,
+        begin=_begin(told("begin")) if reason == "BeginTime" else None,
     )  # fmt: skip
-    needs = []
-    for kind, ids in re.findall(r"after(ok|any):([\d:_*]{1,400})", told("dependency")):
-        needs += [(kind, one) for one in ids.split(":") if one]
-    base = told("array_job") or name.partition("_")[0]
-    return checked(base if array else name, spec, needs, array)
+    needs = _needs(told("dependency"))
+    return (name, "depends") if needs is None else checked(base if array else name, spec, needs, array)
+
+
+def _needs(text: str) -> list[tuple[str, str]] | None:
+    """Of "afterok:12:13_*(unfulfilled),afterany:14"; None: of another kind, one of several, or one of an array."""
+    needs: list[tuple[str, str]] = []
+    for part in filter(None, text[:MOST_LINE].split(",")):
+        match = re.fullmatch(r"after(ok|any)((?::\d{1,20}(?:_\*)?)+)(?:\(\w{0,20}\))?", part.strip())
+        if not match:
+            return None
+        needs += [(match[1], one.removesuffix("_*")) for one in match[2][1:].split(":")]
+    return needs
 
 
 def _gpus(fields: Iterable[str]) -> tuple[int, str]:
@@ -112,6 +131,14 @@ def _of_line(line: str) -> list[str]:
             return words[place:]
         place += 1 if word in _FLAGS or "=" in word or (not word.startswith("--") and len(word) > 2) else 2
     return []
+
+
+def _begin(text: str) -> float | None:
+    """Seconds since the epoch of 2026-12-01T06:00:00, local; None: not told."""
+    try:
+        return asked.moment(text, 0.0)
+    except EngineError:
+        return None
 
 
 def _limit(text: str) -> float | None:

@@ -64,14 +64,14 @@ def _in_words(
     uneven = _uneven(processes, gpus)
     gathered = traceback is not None and any(r.through("scatter_gather.py", "comm.py", "parallel/data_parallel.py") for r in traceback.raised)
     told = symptoms.cite("first-gpu-told", most=2)
-    sizes = _sizes(symptoms)
+    sizes = _sizes(symptoms) or (None if gpus and gpus.gpus else _column(symptoms))
     uneven = uneven or sizes
     if not (uneven or (oom and (gathered or told)) or told):
         return
     yield Finding(
         certainty=Certainty.LIKELY, severity=None if oom else Severity.WARNING,
         values={"first": uneven[0] if uneven else "?", "others": uneven[1] if uneven else "?"},
-        refs=(*wrapped[:3], *((oom.errors[0].ref,) if oom else ()), *told, *symptoms.cite("gpu-sizes-told", most=1), *(gpus.refs[:3] if gpus and uneven else ())),
+        refs=(*wrapped[:3], *((oom.errors[0].ref,) if oom else ()), *told, *symptoms.cite("gpu-sizes-told", most=1), *(symptoms.cite("smi-memory-column", most=3) if uneven and not (gpus and gpus.gpus) else ()), *(gpus.refs[:3] if gpus and uneven else ())),
     )
 
 
@@ -93,6 +93,13 @@ def _sizes(symptoms: Symptoms) -> tuple[int, int] | None:
         if first > 1.33 * other > 500:
             return round(first), round(other)
     return None
+
+
+def _column(symptoms: Symptoms) -> tuple[int, int] | None:
+    """The same from nvidia-smi's table where only the rows with the memory were pasted."""
+    used = [int(hit.groups["used"]) for hit in symptoms.seen("smi-memory-column")]
+    first, other = (used[0], max(used[1:])) if len(used) > 1 else (0, 0)
+    return (first, other) if first > 1.33 * other > 500 else None
 
 
 RULE = Rule(

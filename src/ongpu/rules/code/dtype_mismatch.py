@@ -87,7 +87,8 @@ def _in_objects(objects: Objects) -> Iterator[Finding]:
 
 def _in_error(symptoms: Symptoms, traceback: Traceback | None, operands: Operands | None) -> Iterator[Finding]:
     names = ("dtype-found", "dtype-same", "dtype-type", "dtype-conv", "dtype-not-implemented", "dtype-unscale", "dtype-bf16-unsupported", "dtype-flash", "dtype-index")
-    hits = [hit for hit in symptoms.seen(*names) if not _devices(hit.groups)]
+    aside = {hit.ref for hit in symptoms.seen("feature-stands-aside")} if not symptoms.has("run-ends") else set()  # "falling back to float16"
+    hits = [hit for hit in symptoms.seen(*names) if not _devices(hit.groups) and not (hit.name == "dtype-bf16-unsupported" and hit.ref in aside)]
     if not hits:
         return
     first = hits[0]

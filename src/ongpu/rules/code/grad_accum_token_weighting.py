@@ -49,6 +49,13 @@ def _in_source(script: Script) -> Iterator[Finding]:
                 continue
             line = {id(t) for t in loss.line()}
             masked = next((e for e in script.calls(*MASKED) if id(e.value) in line and _ignores(script, e)), None)
+            if masked is None and (mean := _mean_of_masked(window.loop.node)) is not None and _divides_by_count(window.loop.node):
+                ref = backward.file.ref(mean)
+                yield Finding(
+                    certainty=Certainty.LIKELY, variant="source", values={"steps": window.every, "code": backward.file.quote(mean, 60)},
+                    refs=(ref, backward.ref(), window.step.ref()),
+                )
+                return
             own = masked is None and script.says(*PADS) and _language_model(loss)
             sure = masked is not None or script.says(*MASKS)
             if masked is not None or own:
@@ -60,6 +67,39 @@ def _in_source(script: Script) -> Iterator[Finding]:
 
 
 MASKED = ("torch.nn.functional.cross_entropy", "torch.nn.functional.nll_loss", "forward")
+
+
+def _total(node: ast.expr) -> str:
+    """What that expression is the sum of, in the source's words: "mask" of mask.sum(), of torch.sum(mask), of mask.sum().clamp(min=1)."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("clamp", "clamp_min", "float", "item"):
+        node = node.func.value
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and isinstance(node.right, ast.Constant):  # mask.sum() + 1e-8
+        node = node.left
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "sum":
+        return ""
+    plain = isinstance(node.func.value, ast.Name) and node.func.value.id == "torch"
+    if plain and len(node.args) == 1:
+        return ast.unparse(node.args[0])
+    return ast.unparse(node.func.value) if not plain and not node.args else ""
+
+
+def _mean_of_masked(loop: ast.AST) -> ast.BinOp | None:
+    """(losses * mask).sum() / mask.sum(): the mean over a micro-batch's own tokens."""
+    for node in ast.walk(loop):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and (whole := _total(node.left)) and (mask := _total(node.right)):
+            product = ast.parse(whole, mode="eval").body
+            parts = (product.left, product.right) if isinstance(product, ast.BinOp) and isinstance(product.op, ast.Mult) else ()
+            if "mask" in mask.lower() and any(ast.unparse(part) == mask for part in parts):
+                return node
+    return None
+
+
+def _divides_by_count(loop: ast.AST) -> bool:
+    """Whether something is divided by a plain name or setting, too: the number of micro-batches."""
+    divided = [n.right for n in ast.walk(loop) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)]
+    divided += [n.value for n in ast.walk(loop) if isinstance(n, ast.AugAssign) and isinstance(n.op, ast.Div)]
+    plain = (n for n in divided if isinstance(n, ast.Name | ast.Attribute) or (isinstance(n, ast.Call) and ast.unparse(n.func) == "len"))
+    return any(any(word in ast.unparse(n).lower() for word in ("accum", "micro", "len(", "steps")) for n in plain)
 
 
 def _ignores(script: Script, call: Event) -> bool:

@@ -76,11 +76,13 @@ def _in_source(script: Script) -> Iterator[Finding]:
     for window in windows(script):
         for backward in window.backwards:
             loss = backward.receiver
-            if not isinstance(loss, Tensor) or any(t.scaled for t in loss.line()):
+            # a weight before one term of a sum ("mse + 1e-3 * l1") is no division of the whole
+            bare = [term for term in loss.terms() if not any(t.scaled for t in term.line())] if isinstance(loss, Tensor) else []
+            if not bare:
                 continue
-            if not over_loader(window.loop) and not named(window.test):
+            if not over_loader(window.loop) and not named(window.test, script.tree):
                 continue
-            line = {id(t) for t in loss.line()}
+            line = {id(t) for term in bare for t in term.line()}
             if any(_mean(e) for e in script.calls() if id(e.value) in line):
                 yield Finding(
                     certainty=Certainty.LIKELY,
@@ -211,12 +213,12 @@ RULE = Rule(
         "source": (
             Text(
                 title="{code} adds up the gradients of {steps} batches, and the loss is not divided by {steps}",
-                why="backward() accumulates: it adds to what is there. The loss is a mean over one batch, so the step is {steps} times as large as with one large batch, as if the learning rate were (Adam hides most of it; SGD, clipping and weight decay do not).",
+                why="This is gradient accumulation: backward() adds to what is there. The loss is a mean over one batch, so the step is {steps} times as large as with one large batch, as if the learning rate were (Adam hides most of it; SGD, clipping and weight decay do not).",
                 fix="loss = loss / {steps} before backward() (log the undivided one). For losses over tokens, sum them and divide by the number of tokens in the window.",
             ),
             Text(
                 title="{code} 把 {steps} 个 batch 的梯度相加，而损失没有除以 {steps}",
-                why="backward() 会在已有梯度上累加。损失是单个 batch 的均值，因此每步相当于用一个大 batch 时的 {steps} 倍，等于学习率放大（Adam 会掩盖大部分；SGD、梯度裁剪和权重衰减不会）。",
+                why="这是梯度累积：backward() 会在已有梯度上累加。损失是单个 batch 的均值，因此每步相当于用一个大 batch 时的 {steps} 倍，等于学习率放大（Adam 会掩盖大部分；SGD、梯度裁剪和权重衰减不会）。",
                 fix="backward() 之前 loss = loss / {steps}（日志记录未除的值）。按 token 计的损失应求和，再除以整组的 token 数。",
             ),
         ),

@@ -37,6 +37,14 @@ def check(symptoms: Symptoms, nccl: NcclLog | None, gpus: Gpus | None, driver: D
     if alone and not failed and not used and symptoms.has("no-p2p-cards") and not symptoms.has("nccl-timeout-line"):
         yield Finding(fixes=(Fix("nccl-p2p-off"),), certainty=Certainty.LIKELY, variant="ranks", refs=(*alone, *symptoms.cite("no-p2p-cards", most=2)))
         return
+    without = symptoms.cite("p2p-off-works", most=2)
+    if without and (direct or several or symptoms.has("via-p2p")) and not failed:  # one run with peer-to-peer fails, one without it does not
+        yield Finding(
+            fixes=(Fix("nccl-p2p-off"),), certainty=Certainty.LIKELY, variant="hang" if hangs or stuck else "",
+            values={"driver": driver.version if driver and driver.version else "?", "number": len(busy) or "the"},
+            refs=(*without, *symptoms.cite("via-p2p", most=2), *stuck, *acs),
+        )
+        return
     hangs = hangs or symptoms.has("stands-still")
     if not failed and not (used and hangs) and not (used and gpus and len(gpus.gpus) > 1) and not (direct and stuck):
         return

@@ -89,7 +89,7 @@ def _in_error(oom: OutOfMemory, traceback: Traceback | None, log: TrainingLog | 
             "pids": error.pids or tuple(p.pid for p in shown if p.pid)[:6] or "not shown",
         },
         fixes=(Fix("who-holds-gpu"),),
-        refs=(error.ref, *(p.ref for p in shown[:4] if p.ref)),
+        refs=(error.ref, *(p.ref for p in shown[:4] if p.ref), *(gpus.about("memory_used")[:2] if gpus and error.total is None else ())),
     )
 
 

@@ -49,7 +49,7 @@ def _in_source(script: Script) -> Iterator[Finding]:
         if not mine or loop is None:
             continue
         told = any(e.name in TELLS for e in script.calls() if loop in e.at.loops and any(g.kind == "every" for g in e.guards_in(loop)))
-        seldom = told and len(list(distinct(loop.backwards or ()))) < 2 and not all(_customary(e) for e in mine)
+        seldom = told and len(list(distinct(loop.backwards or ()))) < 2 and not (all(_customary(e) for e in mine) and not _again(script, loop, mine))
         first = (forced or mine)[0]
         micro = len(mine) > 1 and _micro(script, loop)
         yield Finding(
@@ -61,6 +61,13 @@ def _in_source(script: Script) -> Iterator[Finding]:
             refs=tuple(e.ref() for e in (first, *(e for e in mine if e is not first)))[:6],
             edits=tuple(edit for e in forced if e.name in EMPTIES for edit in _without(script, e)),
         )
+
+
+def _again(script: Script, loop: Loop, reads: list[Event]) -> bool:
+    """Whether a number that a progress bar shows at each turn is read once more where it is told, every so many turns."""
+    bars = [e for e in reads if e.name == ".item" and e.stmt is not None and any(bar in ast.unparse(e.stmt) for bar in (".set_description", ".set_postfix"))]
+    words = {e.words() for e in bars}
+    return any(e.words() in words for e in script.calls(".item") if loop in e.at.loops and any(g.kind == "every" for g in e.guards_in(loop)))
 
 
 def _micro(script: Script, loop: Loop) -> bool:

@@ -32,9 +32,9 @@ def check(symptoms: Symptoms | None, driver: Driver | None, kernel: Kernel | Non
     if not (said or half or (headers and (down or ours or building)) or (facts and (down or unbuilt or elsewhere)) or bare):
         return
     named = symptoms.value("kernel") if symptoms else None
-    values = [symptoms.value(f"kernel{n}", "module-build-failed", "kernel-headers-missing") for n in range(2, 9)] if symptoms else []
+    values = [symptoms.value(f"kernel{n}", "module-build-failed", "kernel-headers-missing") for n in range(2, 10)] if symptoms else []
     which = named or next((v for v in values if v), None) or (symptoms.value("tree", "build-tree") if symptoms else None) or release
-    version = symptoms.value("driver", "dkms-command", "module-build-failed", "dkms-build-dir") if symptoms else None
+    version = symptoms.value("driver", "dkms-command", "module-build-failed", "dkms-build-dir") or symptoms.value("driver2", "module-build-failed") if symptoms else None
     if not version and ours:
         version = ours[0].partition(":")[0].replace("nvidia, ", "nvidia/").partition("/")[2].partition(",")[0] or None
     version = version or (driver.version or driver.module_on_disk if driver else None)

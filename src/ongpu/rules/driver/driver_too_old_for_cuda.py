@@ -7,12 +7,14 @@ from ongpu.facts.driver import Driver
 from ongpu.facts.environment import Machine
 from ongpu.facts.framework import Packages, TensorFlow, Torch
 from ongpu.facts.hardware import Gpus
+from ongpu.facts.installs import Installs
 from ongpu.facts.libraries import Toolkit
 from ongpu.facts.symptoms import Symptoms
 from ongpu.knowledge import tensorflow
 from ongpu.knowledge.cuda import branches, cuda_of_build, cuda_of_driver, oldest_driver_for, out_of_reach, support_ended_after
 from ongpu.knowledge.gpus import compute_capability
 from ongpu.knowledge.pci import architecture_of_device_id
+from ongpu.lazy import lazy
 from ongpu.model import Certainty, Finding, Fix, Layer, Ref, Rule, Severity, Text, Words
 
 SAID = ("driver-too-old-found", "driver-insufficient", "driver-code-35", "driver-newer-call")
@@ -21,13 +23,14 @@ NAMED = {"cupy-cuda12x": "12.0", "cupy-cuda11x": "11.2", "cupy-cuda13x": "13.0",
          "nvidia-cuda-runtime-cu12": "12.0", "nvidia-cuda-runtime-cu11": "11.0"}
 INDEX = {11: "cu118", 12: "cu126"}  # the PyTorch index of each CUDA major whose wheels reach back to its first drivers
 FITTING = {"pytorch": "install-torch-for-driver", "tensorflow": "install-tensorflow-for-driver", "jax": "install-jax-for-driver", "cupy": "install-cupy-for-driver"}
+_PIN = lazy(r"(?:cudatoolkit|pytorch-cuda)={1,2}(?P<v>\d{1,2}\.\d{1,2})")
 # paddlepaddle-gpu's plain wheel on PyPI (https://www.paddlepaddle.org.cn/documentation/docs/en/install/Tables_en.html)
 PADDLE = (("2.5", "11.2"), ("2.0", "10.2"), ("1.7", "10.0"))
 
 
 def check(
     symptoms: Symptoms | None, driver: Driver | None, torch: Torch | None, packages: Packages | None, machine: Machine | None, container: Container | None,
-    toolkit: Toolkit | None, tf: TensorFlow | None, gpus: Gpus | None,
+    toolkit: Toolkit | None, tf: TensorFlow | None, gpus: Gpus | None, installs: Installs | None,
 ) -> Iterator[Finding]:
     said = symptoms.cite(*SAID) if symptoms else ()
     unknown = symptoms.cite("card-unknown-to-driver") if symptoms else ()
@@ -48,6 +51,9 @@ def check(
     found = _decimal(symptoms.value("found", "driver-too-old-found") if symptoms else None) or paired[0]
     knows = found or (driver.cuda if driver else None) or (cuda_of_driver(have) if have else None)
     what, cuda, where = _need(torch, packages, tf, paired, toolkit if said else None)
+    if not cuda and installs and symptoms and (missed := symptoms.cite("gpu-not-seen", "lightning-no-gpu", most=2)):
+        what, cuda, where = _pinned(installs)
+        where = (*where, *missed)
     if not cuda and symptoms and (said or symptoms.has("gpu-idle-complaint", "no-cuda-device", "hw-driver-silent")):
         what, cuda, where = _named(symptoms)
     if container and container.image_cuda and not (torch and torch.cuda) and not said:
@@ -125,6 +131,15 @@ def _need(
     if toolkit and (toolkit.nvcc or toolkit.told_cuda):
         cuda = toolkit.nvcc or toolkit.told_cuda
         return f"CUDA {cuda} program", cuda, toolkit.about("nvcc", "told_cuda")[:2]
+    return None, None, ()
+
+
+def _pinned(installs: Installs) -> tuple[str | None, str | None, tuple[Ref, ...]]:
+    """(build, its CUDA, the command) of the last conda install that asked for a CUDA by number: cudatoolkit=10.2, pytorch-cuda=12.1."""
+    for item in reversed(installs.of("cudatoolkit", "pytorch-cuda")):
+        for asked in item.asked:
+            if match := _PIN.search(asked):
+                return f"PyTorch ({asked})", match["v"], (item.ref,)
     return None, None, ()
 
 

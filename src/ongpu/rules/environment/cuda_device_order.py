@@ -11,12 +11,24 @@ from ongpu.facts.symptoms import Symptoms
 from ongpu.facts.traced import called
 from ongpu.facts.values import Const, Tensor
 from ongpu.lazy import replace
-from ongpu.model import Certainty, Finding, Fix, Layer, Rule, Severity, Text
+from ongpu.model import Certainty, Finding, Fix, Layer, Ref, Rule, Severity, Text
 
 
 def _model(name: str) -> str:
     """The model alone: "rtx 2080" of "NVIDIA GeForce RTX 2080"."""
     return re.sub(r"nvidia|geforce|tesla|quadro", "", name.lower()).strip()
+
+
+def _other_way(symptoms: Symptoms, gpus: Gpus) -> tuple[Ref, ...]:
+    """The lines in which a program lists, by CUDA's numbers, the very cards that nvidia-smi lists, in another order."""
+    smi = {g.index: _model(g.name) for g in gpus.gpus if g.name and g.index is not None}
+    cuda: dict[int, tuple[str, Ref]] = {}
+    for hit in symptoms.seen("cuda-listed-card"):
+        index = int(next(hit.groups[key] for key in ("index", "index2", "index3") if hit.groups.get(key)))
+        cuda.setdefault(index, (_model(hit.groups.get("name") or ""), hit.ref))
+    order = {index: name for index, (name, _) in cuda.items()}
+    same = len(smi) > 1 and order.keys() == smi.keys() and sorted(order.values()) == sorted(smi.values())
+    return tuple(ref for _, ref in cuda.values())[:4] if same and order != smi else ()
 
 
 LISTS = ("nvmlDeviceGetHandleByIndex", "nvmlDeviceGetHandleByIndex_v2", "getAvailable", "getFirstAvailable", "getGPUs", "new_query")
@@ -116,6 +128,9 @@ def check(variables: Variables | None, gpus: Gpus | None, symptoms: Symptoms | N
             fixes=(Fix("pci-bus-order"),),
             refs=(*symptoms.cite("torch-first-card", "smi-first-card", most=2), *(gpus.cite()[:4] if gpus else ())),
         )
+        return
+    if symptoms and gpus and not (visible or "").strip() and (lines := _other_way(symptoms, gpus)):
+        yield Finding(certainty=Certainty.LIKELY, values={"cards": names, "visible": "?"}, fixes=(Fix("pci-bus-order"),), refs=(*lines, *gpus.cite()[:4]))
         return
     if symptoms and symptoms.has("visible-but-other") and (mixed or visible or hint) and not (variables and variables.set_late):
         hint = (*symptoms.cite("visible-but-other", most=2), *symptoms.cite("different-cards", most=1), *hint)

@@ -23,6 +23,9 @@ _NAMES = (
     "NVIDIA_VISIBLE_DEVICES",
 )
 _NOTHING = lazy(r"^(?:-1|none|void|nodevfiles|null|no|false|-|\[\]|-1,.*)$", re.IGNORECASE)
+# What people write where an index belongs: a word, a placeholder that was left as it stood ("$0", which a shell turns into its own name,
+# "<gpu>", "[0]", "GPU_ID"), an index in quotes or brackets. "$1" and "${GPU}" are values of a script.
+_WORD = lazy(r"(?:cuda|gpu):?\d|all$|true$|auto$|\$0$|-?(?:ba|z|da)?sh$|[<\[({].*[>\])}]$|(?:your_)?(?:gpu|device|cuda)s?(?:[_-]?(?:ids?|num|number|index|idx|list|x))?$|[a-z]$", re.IGNORECASE)
 _NUMBERS = {"one": 1, "two": 2, "three": 3, "four": 4, "eight": 8}
 
 
@@ -100,7 +103,7 @@ def check(
             (*lines, *missed),
         )
     elif (
-        re.match(r"(?:cuda|gpu):?\d|all$|true$|auto$", value, re.IGNORECASE)
+        _WORD.match(value)
         and missed
         and name == "CUDA_VISIBLE_DEVICES"
     ):
@@ -141,7 +144,7 @@ def _asks(event: Event) -> bool:
 
 def _setting(variables: Variables | None, symptoms: Symptoms | None) -> tuple[str | None, str | None, tuple[Ref, ...]]:
     for name in _NAMES:
-        if variables and (value := variables.get(name)) is not None and not value.startswith(("$", "%", "{")):
+        if variables and (value := variables.get(name)) is not None and (value == "$0" or not value.startswith(("$", "%", "{"))):
             return name, value, variables.cite(name)
     if symptoms and symptoms.has("tf-hides-note"):
         value = (
@@ -250,12 +253,12 @@ RULE = Rule(
         "form": (
             Text(
                 title="{name}={value} is not a value that CUDA understands",
-                why="{name} takes indices (0,1) or UUIDs (GPU-...); words such as cuda:0 or all match no device, so all are hidden.",
+                why="{name} takes indices (0,1) or UUIDs (GPU-...); anything else (cuda:0, all, a placeholder, $0, which the shell turns into its own name) matches no device, so all are hidden.",
                 fix="Set {name}=0, or unset it.",
             ),
             Text(
                 title="CUDA 不认识 {name}={value} 这种写法",
-                why="{name} 只接受编号（0,1）或 UUID（GPU-...）；cuda:0、all 之类的写法匹配不到设备，结果全部被隐藏。",
+                why="{name} 只接受编号（0,1）或 UUID（GPU-...）；其他写法（cuda:0、all、占位符，或会被 shell 换成自己名字的 $0）匹配不到设备，结果全部被隐藏。",
                 fix="设为 {name}=0，或取消该变量。",
             ),
         ),

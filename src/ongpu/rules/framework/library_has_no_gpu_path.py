@@ -61,6 +61,11 @@ def _in_source(script: Script, asked: bool) -> Iterator[Finding]:
                 values={"library": f"{library} ({what})", "twin": _TWINS.get(library, "another one; more processes help here")}, refs=(made.ref(),),
             )  # fmt: skip
             return
+    if (cut := _tokenizer(script)) is not None and asked:
+        yield Finding(
+            certainty=Certainty.LIKELY, severity=Severity.WARNING, variant="tokenizer", subject="tokenizer", values={"code": cut.words(60)}, refs=(cut.ref(),),
+        )  # fmt: skip
+        return
     fitted = list(script.calls(".fit", ".fit_transform", ".fit_predict"))
     for made in script.calls():
         if not made.name.startswith((*HEAVY, *BOOSTED)) or not made.name.rpartition(".")[2][:1].isupper():
@@ -83,6 +88,13 @@ def _in_source(script: Script, asked: bool) -> Iterator[Finding]:
         if not train.at.frame.alone and _silent_on_device(train):
             yield Finding(certainty=Certainty.LIKELY, severity=Severity.WARNING, variant="trees", subject=train.name, values={"library": train.name, "twin": _trees(train.name)}, refs=(train.ref(),))
             return
+
+
+def _tokenizer(script: Script) -> Event | None:
+    """The tokenizer of a script that does nothing else: no model is loaded, and torch is not there to run one."""
+    loads = [e for e in script.calls() if e.name.endswith(".from_pretrained") or e.name.startswith(("transformers.", "tokenizers.", "sentencepiece."))]
+    cut = [e for e in loads if "Tokenizer" in e.name or e.name.startswith(("tokenizers.", "sentencepiece."))]
+    return cut[0] if cut and len(cut) == len(loads) and not script.imports & {"torch", "accelerate", "sentence_transformers"} else None
 
 
 def _silent_on_device(train: Event) -> bool:
@@ -121,6 +133,10 @@ def _in_words(
                 values={"what": op or "this operation"},
                 refs=symptoms.cite("op-no-cuda", "no-gpu-implementation"),
             )
+        return
+    cut = symptoms.cite("tokenizer-not-on-gpu", most=2)
+    if cut and not (trace and trace.error) and not symptoms.has("gpu-not-seen", "no-gpu-complaint"):
+        yield Finding(certainty=Certainty.LIKELY, severity=Severity.WARNING, variant="tokenizer", subject="tokenizer", values={"code": "?"}, refs=cut)
         return
     estimator = symptoms.value("class", "sklearn-estimator")
     if (
@@ -185,6 +201,18 @@ RULE = Rule(
         fix="换用带 GPU 代码的库：{twin}；或继续用 {library}，多用 CPU 核（n_jobs=-1）。",
     ),
     variants={
+        "tokenizer": (
+            Text(
+                title="Tokenizing text{code: (*)} never runs on a GPU",
+                why="A tokenizer splits strings and looks pieces up in a vocabulary, on the CPU only; the GPU has work once a model gets the ids.",
+                fix="Use the fast tokenizer (use_fast=True) with whole batches, tokenizer(list_of_texts), or several processes (datasets.map(batched=True, num_proc=8), preprocessing_num_workers=16); a machine without a GPU will do for this step.",
+            ),
+            Text(
+                title="分词（tokenizer）从不在 GPU 上运行{code:（*）}",
+                why="tokenizer 只是切分字符串并查词表，全部在 CPU 上；只有模型拿到 id 之后 GPU 才有事做。",
+                fix="使用 fast tokenizer（use_fast=True）并整批处理 tokenizer(文本列表)，或用多个进程（datasets.map(batched=True, num_proc=8)、preprocessing_num_workers=16）；这一步用没有 GPU 的机器即可。",
+            ),
+        ),
         "trees": (
             Text(
                 title="{library} is given no device: it trains on the CPU",

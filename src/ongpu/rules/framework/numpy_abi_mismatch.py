@@ -15,6 +15,8 @@ def check(
     if not symptoms.has(*_SAID):
         return
     numpy = packages.version("numpy") if packages else None
+    if symptoms.has("numpy-1x-running"):  # the words of the warning itself, over two lines
+        numpy = symptoms.value("version", "numpy-1x-running")
     older = symptoms.has("numpy-dtype-size", "numpy-abi-version") and not symptoms.has(
         "numpy-1x-module", "numpy-not-available"
     )
@@ -30,6 +32,7 @@ def check(
         fixes=(Fix("numpy-1"),) if new or not older else (),
         refs=(
             *symptoms.cite(*_SAID, most=2),
+            *symptoms.cite("numpy-1x-running", most=1),
             *(packages.cite("numpy") if packages else ()),
             *(torch.about("version") if torch else ()),
         ),

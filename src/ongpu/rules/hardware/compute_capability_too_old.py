@@ -29,14 +29,19 @@ def check(
     order = (*DROPPED, *EXACT, *FEATURE, COMPILE, "told-capability")
     cards = gpus.cards() if gpus else ()
     asked = {hit.ref for hit in symptoms.seen(*FEATURE)} if symptoms else set()
+    # a warning that a feature is left out on this card, in a run that goes on, is no fault
+    aside = {hit.ref for hit in symptoms.seen("feature-stands-aside")} if symptoms and not symptoms.has("run-ends") else set()
     hits = [hit for which in order for hit in (symptoms.seen(which) if symptoms else ())]
+    hits = [hit for hit in hits if not (hit.name in FEATURE and hit.ref in aside)]
+    featured = any(hit.name in FEATURE for hit in hits)
     hits = [hit for hit in hits if hit.name != "told-capability" or (not cards and hit.ref not in asked)]
     card, name, archs, need = told(hit.groups for hit in hits)
     if not card and cards:
         name, card = min(cards, key=lambda pair: tuple(int(n) for n in pair[1].split(".")))
     refs = symptoms.cite(*DROPPED, *EXACT, *FEATURE, COMPILE, *NO_CODE, "told-capability") if symptoms else ()
-    refs = (*refs, *(gpus.refs[:2] if gpus else ()))
+    refs = (*(ref for ref in refs if ref not in aside), *(gpus.refs[:2] if gpus else ()))
     failed = bool(symptoms and symptoms.has(*NO_CODE, "arch-not-compatible", "tensorrt-sm"))
+    need = need or (symptoms.value("low", "arch-span") if symptoms else None)  # PyTorch's "(8.0) - (12.0)"
     if symptoms and symptoms.has(*DROPPED) and not (card and need and not below(card, need)):
         yield _finding(
             card,
@@ -67,7 +72,7 @@ def check(
         return
     if symptoms and symptoms.has("xformers-built-for"):
         return  # its list says of each kernel what it would need; the reason common to all is that it was built for another torch
-    if symptoms and symptoms.has(*FEATURE):
+    if symptoms and featured:
         yield from _feature(symptoms, card, name, need, refs)
         return
     program = (symptoms.value("program", "program-named") or "").lower() if symptoms else ""

@@ -56,6 +56,8 @@ def check(
         )
     elif pci and pci.complete and (built := [line for line in kernel.dkms if line.startswith("nvidia")] if kernel else []) and not (machine and machine.virtual):
         yield _finding(card, Certainty.LIKELY, (*pci.refs[:2], *(kernel.about("dkms")[:2] if kernel and built else ()), *why))
+    elif pci and pci.complete and not pci.devices and symptoms and (typed := symptoms.cite("bus-remove-typed", most=3)):
+        yield _finding(card, Certainty.LIKELY, (*typed, *pci.refs[:2], *why), "rescan")
     elif pci and pci.complete and not shown and not (machine and machine.virtual):
         yield _finding(card, Certainty.LIKELY, (*pci.refs[:3], *why))
     elif symptoms and symptoms.has("told-lspci-empty"):

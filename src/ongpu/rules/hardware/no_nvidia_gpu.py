@@ -50,8 +50,8 @@ def check(
     )
     if pci and any(device.bus == "?" and not device.name for device in pci.devices):
         return  # lines of a device that was cut out with grep
-    if symptoms and symptoms.has("told-has-nvidia") and pci:
-        return  # a card that is told to be there and is not seen: gpu-not-on-bus
+    if symptoms and symptoms.has("told-has-nvidia", "bus-remove-typed") and pci:
+        return  # a card that is told to be there, or was taken off the bus, and is not seen: gpu-not-on-bus
     silent = bool(symptoms and symptoms.has("hw-driver-silent", "smi-missing")) or bool(torch and torch.available is False)
     refs: tuple[Ref, ...] = symptoms.cite("instance-type", "accelerator-of-another-maker", most=2) if symptoms else ()
     if instance and has_nvidia(instance) is False and (silent or refs):
@@ -72,7 +72,7 @@ def check(
     if pci and not pci.devices and symptoms.has("rented-server-told"):
         yield _finding(UNGIVEN, Certainty.LIKELY, (*symptoms.cite("rented-server-told", most=2), *pci.refs[:2], *_why(symptoms)))
         return
-    if machine and machine.colab:
+    if machine and machine.colab and not symptoms.has("gpu-runtime-told"):
         yield _finding("Colab", Certainty.LIKELY, (*machine.about("colab")[:1], *_why(symptoms)), "colab")
     elif symptoms.has("told-no-nvidia-card"):
         yield _finding("?", Certainty.LIKELY, (*symptoms.cite("told-no-nvidia-card"), *_why(symptoms)), "told")

@@ -266,6 +266,7 @@ def _named(
             *lines,
             *said,
             *(toolkit.about("nvcc", "told_cuda") if toolkit and have else ()),
+            *(toolkit.about("installed")[:3] if toolkit else ()),
             *(torch.about("version", "cuda") if torch and torch.cuda else ()),
         ),
     )

@@ -50,6 +50,8 @@ def check(
     capability = next((g.capability for g in gpus.gpus if g.capability), None) if gpus else None
     capability = capability or next((found for name in names if (found := compute_capability(name))), None)
     capability = capability or symptoms.value("capability", "capability-told")
+    if not capability and (major := symptoms.value("major", "capability-told")):
+        capability = f"{major}.{symptoms.value('minor', 'capability-told')}"
     arch_list = variables.get("TORCH_CUDA_ARCH_LIST") if variables else None
     left_out = bool(
         arch_list

@@ -16,7 +16,7 @@ _CUDA_FOLDER = lazy(r"cuda|cudnn|nvidia|nccl|nvhpc|hpc_sdk|tensorrt|/stubs|conda
 _CLASH = (
     "cublas-symbol", "cuda-api-symbol", "nccl-symbol", "cudnn-incompatible", "cudnn-loaded-runtime", "cudnn-graph-symbol", "cudnn-sublibrary",
     "jax-unable-to-load", "jax-version-check", "jax-cudnn-older", "stubs-in-use", "symbol-lookup-error", "cublas-init-line", "version-not-found",
-    "nvjitlink-symbol", "cudnn-version-mismatch-status", "relocation-error",
+    "nvjitlink-symbol", "cudnn-version-mismatch-status", "relocation-error", "system-cuda-symbol",
 )
 # fmt: on
 

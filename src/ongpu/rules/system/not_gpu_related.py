@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from difflib import SequenceMatcher
 
 from ongpu.facts.code import Raised, Traceback
 from ongpu.facts.dryrun import DryRun
@@ -18,6 +19,15 @@ _GPU = lazy(
     re.IGNORECASE,
 )
 MOST = 3
+# Names of torch, TensorFlow and JAX that people type themselves, in every version for years: a name that is missing and nearly one of
+# these is misspelt. Real names that lie near them stand here too, so that their absence is left to the version.
+TYPED = (
+    "is_available", "device_count", "current_device", "get_device_name", "get_device_properties", "get_device_capability", "set_device",
+    "empty_cache", "synchronize", "memory_allocated", "max_memory_allocated", "reset_max_memory_allocated", "memory_reserved",
+    "max_memory_reserved", "manual_seed", "manual_seed_all", "list_physical_devices", "list_logical_devices", "list_local_devices",
+    "is_gpu_available", "is_built_with_cuda", "is_built_with_gpu_support", "gpu_device_name", "local_devices", "device_put",
+)  # fmt: skip
+NEAR = 0.85  # "is_availaible" has 0.96, "manual_seeds" 0.96, memory_cached (an old name) to memory_allocated 0.76
 
 
 def _last(traceback: Traceback) -> Raised | None:
@@ -32,12 +42,18 @@ def _is_known(message: str, symptoms: Symptoms | None) -> bool:
     return any(first in hit.ref.quote and not hit.name.startswith(("run-ends", "harmless-", "torch-user")) for hit in hits)
 
 
+def _misspelt(name: str) -> bool:
+    """Whether that name is nearly one that everybody types, and not itself one."""
+    return name not in TYPED and any(SequenceMatcher(None, name.lower(), real).ratio() >= NEAR for real in TYPED)
+
+
 def check(symptoms: Symptoms | None, traceback: Traceback | None, dryrun: DryRun | None) -> Iterator[Finding]:
     hits = (
         [hit for hit in symptoms.hits if hit.name.startswith("other-") and hit.name[6:] in table("other_faults")]
         if symptoms
         else []
     )
+    hits = [hit for hit in hits if hit.name != "other-misspelt" or _misspelt(hit.groups.get("what") or "")]
     hits.sort(key=lambda hit: -hit.ref.line)
     failed = dryrun.own_error if dryrun else None
     if dryrun and dryrun.error and not failed:

@@ -32,6 +32,8 @@ def check(
     inside = bool((container and container.inside) or (symptoms and symptoms.has("container-told")))
     full = [g for g in gpus.gpus if _unexplained(g, processes)] if gpus and listed else []
     windows = any(g.driver_model in ("WDDM", "MCDM") for g in gpus.gpus) if gpus else False
+    # ps does not list the program any more, and the card is still full
+    hidden = bool(processes and processes.absent and gpus and any((g.memory_used or 0) >= MUCH for g in gpus.gpus))
     if full and not windows:
         gpu = max(full, key=lambda g: g.memory_used or 0)
         idle = (gpu.utilization or 0) <= IDLE
@@ -41,13 +43,13 @@ def check(
             severity=None if (idle and not inside) or short else Severity.NOTE,
             values={"gpu": gpu.label, "memory": gpu.memory_used, "total": gpu.memory_total or "?", "pid": _pids(processes)},
             fixes=(Fix("who-holds-gpu"),),
-            refs=(*((gpu.ref,) if gpu.ref else ()), *_row(gpus, gpu), *stays, *short, *(p.ref for p in holders if p.ref)),
+            refs=(*((gpu.ref,) if gpu.ref else ()), *_row(gpus), *stays, *short, *(p.ref for p in holders if p.ref)),
         )  # fmt: skip
-    elif holders and (short or stays) and not (processes and any(not p.gone for p in processes.processes)):
+    elif holders and (short or stays or hidden) and not (processes and any(not p.gone for p in processes.processes)):
         yield Finding(
             certainty=Certainty.LIKELY, variant="holder", values={"pid": _pids(processes), "name": holders[0].name or "?"},
             fixes=(Fix("who-holds-gpu"), Fix("end-process")),
-            refs=(*(p.ref for p in holders if p.ref), *short, *stays),
+            refs=(*(p.ref for p in holders if p.ref), *short, *stays, *(_row(gpus) if hidden else ()), *(processes.about("absent")[:1] if processes and hidden else ())),
         )  # fmt: skip
     elif gone:
         yield Finding(
@@ -77,7 +79,7 @@ def _pids(processes: Processes | None) -> str:
     return ", ".join(dict.fromkeys(str(p.pid) for p in (processes.holders if processes else ()) if p.pid))
 
 
-def _row(gpus: Gpus | None, gpu: Gpu):  # type: ignore[no-untyped-def]
+def _row(gpus: Gpus | None):  # type: ignore[no-untyped-def]
     return tuple(ref for ref in gpus.refs if ref.about == "memory_used")[:1] if gpus else ()
 
 

@@ -176,6 +176,7 @@ class Expressions(State):
             made = self.tensor_of((left, right))
             if isinstance(node.op, ast.Div | ast.FloorDiv) or (isinstance(node.op, ast.Mult) and not (isinstance(left, Tensor) and isinstance(right, Tensor))):
                 made.scaled = True
+            made.summed = isinstance(node.op, ast.Add | ast.Sub) and isinstance(left, Tensor) and isinstance(right, Tensor)
             losses = [v for v in (left, right) if isinstance(v, Tensor) and v.origin == "loss"]
             if losses:
                 made.origin = "loss"

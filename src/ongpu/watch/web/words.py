@@ -135,3 +135,12 @@ def clock(t: float | None, now: float) -> str:
     except (OverflowError, ValueError, OSError):
         return "-"
     return time.strftime("%H:%M:%S" if then[:3] == today[:3] else "%Y-%m-%d %H:%M", then)
+
+
+def minute(t: float, now: float) -> str:
+    """A moment that is only about known: 14:03 where it is of today, else "12-31 14:03"."""
+    try:
+        then, today = time.localtime(t), time.localtime(now)
+    except (OverflowError, ValueError, OSError):
+        return "-"
+    return time.strftime("%H:%M" if then[:3] == today[:3] else "%m-%d %H:%M", then)

@@ -317,6 +317,13 @@ class TestStates:
                 jobs.VANISHED,
                 None,
             ),
+            (
+                {"phase": "Failed", "reason": "UnexpectedAdmissionError"},
+                {"type": "Failed", "status": "True"},
+                jobs.FAILED,
+                jobs.NOT_STARTED,
+                None,
+            ),
             (None, {"type": "Failed", "status": "True", "reason": "DeadlineExceeded"}, jobs.FAILED, jobs.TIMEOUT, None),
         ],
     )
@@ -640,6 +647,17 @@ class TestWhy:
         lines = engine(server).why(one(server, name))
         assert "--host-memory" in lines[0][0]
         assert "BackoffLimitExceeded" in lines[1][0]
+
+    def test_a_node_that_refused_the_pod(self, server: KubernetesServer) -> None:
+        """As the kubelet does where its device plugin cannot give the GPUs out (kubernetes/kubernetes#97131)."""
+        (name,) = engine(server).submit([HELLO])
+        words = "Allocate failed due to rpc error: code = Unknown desc = nvml: GPU is lost, which is unexpected"
+        server.pod(name, "Failed", reason="UnexpectedAdmissionError", message=f"Pod was rejected: {words}")
+        server.status(name, {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "limit"})
+        assert one(server, name).said == f"UnexpectedAdmissionError: Pod was rejected: {words}"
+        english, chinese = engine(server).why(one(server, name))[0]
+        assert english == f"the node n1 did not take its pod: UnexpectedAdmissionError: Pod was rejected: {words}"
+        assert chinese.startswith("节点 n1 拒绝了它的 Pod：UnexpectedAdmissionError")
 
     def test_a_program_that_failed_is_looked_into(self, server: KubernetesServer) -> None:
         (name,) = engine(server).submit([HELLO])

@@ -160,6 +160,15 @@ def test_what_is_to_be_applied_is_of_the_types_of_every_release(name: str) -> No
             assert not problems(whole, version), (whole["kind"], version)
 
 
+def test_its_namespace_lets_it_read_the_kernel_log() -> None:
+    """Where a cluster enforces a Pod Security Standard by default, privileged pods are refused without the label."""
+    (space,) = [one for one in yaml.safe_load_all((HOOKS / "kubernetes-rbac.yaml").read_text()) if one["kind"] == "Namespace"]
+    (report,) = yaml.safe_load_all((HOOKS / "kubernetes-report.yaml").read_text())
+    assert report["metadata"]["namespace"] == space["metadata"]["name"]
+    assert report["spec"]["template"]["spec"]["containers"][0]["securityContext"]["privileged"]
+    assert space["metadata"]["labels"] == {"pod-security.kubernetes.io/enforce": "privileged"}
+
+
 def test_what_the_report_needs_is_granted() -> None:
     """Each request of `tell` is one that the role allows, and it allows no other."""
     (role,) = [

@@ -485,6 +485,19 @@ class TestReservations:
         book.reserve(replace(first, gpus=7), NOW)  # itself, anew
         book.reserve(Reservation(name="late", begin=NOW + 9 * hour, end=NOW + 10 * hour, gpus=8), NOW + 5 * hour)
 
+    def test_refusals_name_the_option_and_count_as_people_do(self, book: Book) -> None:
+        book.set_cards([Card(id="GPU-0")], NOW)
+        book.reserve(Reservation(name="one", begin=NOW, end=NOW + 3600, gpus=1), NOW)
+        with pytest.raises(EngineError, match=r"this machine has 1, and 1 is reserved already then \(one\)"):
+            book.reserve(Reservation(name="more", begin=NOW, end=NOW + 60, gpus=1), NOW)
+        for asked, said in (
+            ({"gpus": 2, "reservation": "one"}, "it holds 1 GPU$"),
+            ({"after": (("ok", "99"),)}, "^--after 99: there"),
+            ({"after": (("any", "99"),)}, "^--after-any 99: there"),
+        ):
+            with pytest.raises(EngineError, match=said):
+                book.submit([spec(**asked)], "ann", NOW)
+
     @pytest.mark.parametrize(
         "wrong", [{"name": ""}, {"name": "a\nb"}, {"end": NOW - 1}, {"begin": NOW + 4000}, {"gpus": 0}, {"end": float("nan")}]
     )

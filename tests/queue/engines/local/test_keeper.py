@@ -4,78 +4,21 @@ import os
 import select
 import shutil
 import signal
+import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from keeping import BOOT, LIMIT, PATH, Kept, output, run_of, until, whole
 
 from ongpu.queue.engines.local import keeper, recovery
 from ongpu.queue.engines.local.keepers import Keeper
 from ongpu.queue.engines.local.recovery import Fate
-from ongpu.queue.engines.local.rows import Run
-from ongpu.queue.job import Spec
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the local engine is Linux's")
-LIMIT = 20.0
 PRINT = "import os; print(ascii({n: os.environ.get(n) for n in ('BASH_FUNC_module%%', 'a.b', 'IFS', 'OPTIND', 'LC_X')}))"
 IGNORED = "import signal as s; print([n.name for n in map(s.Signals, range(1, 32)) if s.getsignal(n) == s.SIG_IGN])"
-BOOT = recovery.boot_id()
-PATH = {"PATH": os.environ["PATH"]}
-
-
-def run_of(here: Path, *command: str, attempt: int = 1, leases: tuple[tuple[str, int], ...] = (), **spec: Any) -> Run:
-    asked = Spec(**{"command": command, "folder": str(here), "environ": {"PATH": os.environ["PATH"]}, **spec})
-    where = here / "queue" / "jobs" / "7" / str(attempt)
-    where.parent.parent.mkdir(parents=True, exist_ok=True)
-    return Run(job=7, attempt=attempt, leases=leases, spec=asked, state="starting", claimed=time.time(), folder=where)
-
-
-class Kept:
-    """A run that a keeper of its own keeps."""
-
-    def __init__(self, run: Run, leases: Sequence[int] = ()) -> None:
-        self.keeper = Keeper()
-        self.keeper.keep(run, leases, BOOT)
-
-    def told(self) -> Fate:
-        """What the keeper says when the run is over; it is gone then."""
-        ready = select.select([self.keeper.link], [], [], LIMIT)[0]
-        found = self.keeper.told() if ready else None
-        self.end(kill=not ready)
-        assert found, "it did not end"
-        return found
-
-    def end(self, kill: bool = False) -> None:
-        """Until it is gone."""
-        if kill:
-            os.kill(self.keeper.pid, signal.SIGKILL)
-        self.keeper.close()
-        end = time.monotonic() + LIMIT
-        while not os.waitpid(self.keeper.pid, os.WNOHANG)[0]:
-            assert time.monotonic() < end, "it did not end"
-            time.sleep(0.005)
-
-
-def until(true: Callable[[], object]) -> None:
-    end = time.monotonic() + LIMIT
-    while not true():
-        assert time.monotonic() < end, "it never came to be"
-        time.sleep(0.005)
-
-
-def whole(run: Run) -> Fate:
-    """Started, awaited, and looked at: what the keeper says is what its files say."""
-    told = Kept(run).told()
-    found = recovery.fate(run.folder)
-    assert told == found
-    return found
-
-
-def output(run: Run) -> str:
-    return (run.folder / "output").read_text()
 
 
 def test_a_command_runs_in_its_folder_with_its_environment(tmp_path: Path) -> None:
@@ -312,33 +255,43 @@ def test_the_folder_of_a_run_may_be_removed_meanwhile(tmp_path: Path) -> None:
     assert kept.told().code == 9
 
 
-def test_the_leases_live_as_long_as_the_command(tmp_path: Path) -> None:
-    read, write = os.pipe()
-    kept = Kept(run_of(tmp_path, "sleep", "0.3"), [write])
-    assert not os.get_inheritable(write)
-    os.close(write)
-    os.set_blocking(read, False)
-    with pytest.raises(BlockingIOError):
-        os.read(read, 1)
-    kept.told()
-    assert os.read(read, 1) == b"", "all who held it are gone"
-    os.close(read)
-
-
-def test_only_leases_reach_the_command(tmp_path: Path) -> None:
-    read, write = os.pipe()
-    run = run_of(tmp_path, "ls", "-l", "/proc/self/fd")
-    Kept(run, [write]).told()
-    told = [line.rpartition("-> ")[2] for line in output(run).splitlines() if "->" in line]
-    wanted = ["/dev/null", *[str(run.folder / "output")] * 2, os.readlink(f"/proc/self/fd/{write}")]
-    assert sorted(one for one in told if "/proc" not in one) == sorted(wanted)
-    os.close(read)
-    os.close(write)
-
-
 def test_a_command_that_is_too_long_says_so(tmp_path: Path) -> None:
     found = whole(run_of(tmp_path, "true", "x" * (1 << 20)))
     assert (found.what, found.code, found.word) == (recovery.NOT_STARTED, 126, "too-long")
+
+
+def test_a_pipe_that_nobody_reads_is_no_output(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    run = run_of(tmp_path, sys.executable, "-c", "import os; print(os.get_blocking(1))", output="pipe")
+    assert whole(run).word == "no-output"
+    read = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    again = run_of(tmp_path, *run.spec.command, output="pipe", attempt=2)
+    assert whole(again).code == 0
+    assert os.read(read, 100) == b"True\n"
+    os.close(read)
+
+
+def test_a_command_that_cannot_be_started_while_its_outputs_disk_is_full(tmp_path: Path) -> None:
+    found = whole(run_of(tmp_path, "true", "x" * (1 << 20), output="/dev/full"))
+    assert (found.what, found.code, found.word) == (recovery.NOT_STARTED, 126, "too-long")
+
+
+def test_a_variable_without_a_name_is_left_out(tmp_path: Path) -> None:
+    assert whole(run_of(tmp_path, "true", environ={"": "x", **PATH})).code == 0
+
+
+WORDS = r"""import sys, time; from pathlib import Path
+from ongpu.queue.engines.local import starter; from ongpu.queue.engines.local.rows import Run; from ongpu.queue.job import Spec
+spec = Spec(command=("echo", "\u4e2d\U0001f600", "\udcff"), folder="/x", environ={"A": "\xe9"})
+run = Run(job=7, attempt=1, leases=(), spec=spec, state="starting", claimed=0.0, folder=Path("/queue/jobs/7/1"))
+sys.stdout.buffer.write(starter.message(run, "-"))"""
+
+
+def test_words_that_the_daemons_locale_has_not(tmp_path: Path) -> None:
+    ascii_only = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C", **PATH}
+    told = subprocess.run([sys.executable, "-c", WORDS], env=ascii_only, check=True, capture_output=True, timeout=LIMIT).stdout.split(b"\0")
+    assert told[5:8] == [b"echo", "\u4e2d\U0001f600".encode(), b"\xff"]
+    assert b"A=\xc3\xa9" in told
 
 
 def test_a_null_byte_is_refused(tmp_path: Path) -> None:

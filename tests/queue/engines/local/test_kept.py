@@ -1,6 +1,7 @@
 """Runs outlive the daemon and its version, and what is made of those that outlive their keepers."""
 
 import os
+import resource
 import shutil
 import signal
 import sys
@@ -11,7 +12,10 @@ import pytest
 from queues import Queue, until
 
 import ongpu
-from ongpu.queue.engines.local import keepers, recovery
+from ongpu.queue.config import load
+from ongpu.queue.engines.local import alive, keepers, recovery
+from ongpu.queue.engines.local.daemon import listen
+from ongpu.queue.engines.local.rounds import Rounds
 from ongpu.queue.job import Want
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the local engine is Linux's")
@@ -119,3 +123,106 @@ def test_a_keeper_takes_the_next_run_and_is_not_kept_for_long(one: Queue) -> Non
     assert len({one.keeper(told) for told in one.done(*jobs)}) == 1
     until(lambda: not one.keepers())
     assert one.daemon(), "it lives on"
+
+
+def test_a_keeper_that_was_killed_at_its_work_is_no_fault_of_all(one: Queue) -> None:
+    (job,) = one.submit(one.shell("while [ ! -e go ]; do sleep 0.02; done"))
+    pid = one.keeper(one.runs(job))
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not os.path.exists(f"/proc/{pid}"), one.log)  # the daemon has heard of it
+    (one.work / "go").touch()
+    assert one.done(job)[0].state == "lost"
+    assert "fault" not in one.log()
+
+
+def test_a_keeper_that_hangs_before_the_run_begins(one: Queue) -> None:
+    one.done(*one.submit(one.spec("true")))
+    (keeper,) = one.keepers()
+    os.kill(keeper, signal.SIGSTOP)  # as in a folder on a server that is dead
+    (job,) = one.submit(one.spec("touch", "ran", grace=0.2))
+    until(lambda: one.job(job).state == "starting", one.log)
+    one.engine.cancel([job])
+    assert one.done(job)[0].state == "cancelled"
+    assert not recovery.there(keeper)
+    one.done(*one.submit(one.spec("true")))
+    assert not (one.work / "ran").exists()
+
+
+def test_a_job_that_is_cancelled_before_it_begins_never_does(one: Queue) -> None:
+    one.done(*one.submit(one.spec("true")))
+    (keeper,) = one.keepers()
+    os.kill(keeper, signal.SIGSTOP)
+    (job,) = one.submit(one.spec("touch", "ran", grace=600.0))
+    until(lambda: one.job(job).state == "starting", one.log)
+    one.engine.cancel([job])
+    until(lambda: (found := recovery.begun(one.folder(one.job(job)))) and found.void, one.log)
+    os.kill(keeper, signal.SIGCONT)
+    assert one.done(job)[0].state == "cancelled"
+    assert not (one.work / "ran").exists()
+
+
+def test_a_keeper_that_somebody_stopped_goes_on_when_its_job_is_killed(one: Queue) -> None:
+    (job,) = one.submit(one.shell("sleep 100", grace=0.2))
+    os.kill(one.keeper(one.runs(job)), signal.SIGSTOP)
+    one.engine.cancel([job])
+    assert one.done(job)[0].state == "cancelled"
+
+
+def test_a_daemon_that_may_open_no_more_files_goes_on(one: Queue) -> None:
+    (job,) = one.submit(one.shell("while [ ! -e go ]; do sleep 0.02; done", gpus=0))
+    one.runs(job)
+    pid = one.daemon()
+    files = max(map(int, os.listdir(f"/proc/{pid}/fd")))
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (files + 1, before[1]))
+    (second,) = one.submit(one.spec("true", gpus=0))
+    until(lambda: "no job can be started" in one.log())
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+    (one.work / "go").touch()
+    assert [told.state for told in one.done(job, second)] == ["done", "done"]
+    assert one.log().count("fault") == 1, one.log()
+
+
+STARTS = "from pathlib import Path; from ongpu.queue.engines.local import alive; alive.start(Path({!r}))"
+
+
+def test_a_daemon_that_a_job_started_keeps_no_gpu(one: Queue) -> None:
+    starts = f"kill -9 $(cat {one.place}/{alive.LOCK}); until {sys.executable} -c '{STARTS.format(str(one.place))}'; do sleep 0.1; done"
+    starts = starts.replace("'/", '"/').replace("')", '")')  # a string in a word of the shell
+    (job,) = one.submit(one.shell(f"{starts}; sleep 0.5", environ=dict(os.environ)))
+    first = one.daemon()
+    until(lambda: alive.pid(one.place) not in (None, first), lambda: f"{one.output(job)}\n{one.log()}")
+    assert one.done(job)[0].state == "done"
+    assert one.done(*one.submit(one.spec("true")))[0].state == "done"
+
+
+def test_a_daemon_started_by_who_ignores_the_end_of_children(one: Queue) -> None:
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        jobs = one.submit(one.shell("exit 3"), one.spec("true"))
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    assert [told.code for told in one.done(*jobs)] == [3, 0]
+    ignored = next(line for line in Path(f"/proc/{one.daemon()}/status").read_text().splitlines() if line.startswith("SigIgn"))
+    assert not int(ignored.split()[1], 16) & 1 << signal.SIGCHLD - 1
+
+
+def test_a_keeper_with_the_number_of_a_looker_that_died_is_heard(one: Queue) -> None:
+    mine = alive.lock(one.place)
+    assert mine is not None
+    with listen(one.place) as wake:
+        rounds = Rounds(one.place, load(), wake, mine)
+        rounds.sight.mind(recovery.uptime())
+        rounds._sources()
+        file, process = rounds.sight.fileno(), rounds.sight.process
+        assert process
+        process.kill()
+        until(lambda: rounds.sight.read(recovery.uptime(), time.time()) or rounds.sight.fileno() < 0)
+        while (keeper := rounds.keeper()).handle < file:
+            pass
+        assert keeper.handle == file
+        rounds._sources()
+        os.kill(keeper.pid, signal.SIGKILL)
+        assert file in [ready for ready, _ in rounds.poll.poll(10_000)]
+        rounds.close()
+    os.close(mine)

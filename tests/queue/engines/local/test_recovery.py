@@ -3,6 +3,7 @@
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,3 +46,38 @@ def test_a_pid_that_somebody_else_has_now_is_no_run(tmp_path: Path) -> None:
 def test_half_an_exit_file_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "exit").write_bytes(text.encode("utf-8", "surrogateescape"))
     assert recovery.code_of(tmp_path) is None
+
+
+def test_a_boot_without_an_id_is_the_same_boot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery, "boot_id", str)
+    run = left(tmp_path, f"{os.getpid()} {recovery.NO_BOOT}\n")
+    assert recovery.fate(run).what == recovery.GONE
+    where = os.open(run, os.O_RDONLY)
+    assert recovery.fate(run).what == recovery.RUNS
+    os.close(where)
+
+
+def test_an_orphan_is_the_command_before_what_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery, "processes", lambda *_: {5: "", 9: ""})
+    assert recovery.fate(left(tmp_path, f"1 {BOOT}\n9\n")) == recovery.Fate(recovery.ORPHAN, 9)
+    assert recovery.fate(left(tmp_path, f"1 {BOOT}\n7\n")) == recovery.Fate(recovery.ORPHAN, 5)
+
+
+def test_a_server_that_is_dead_is_not_asked_of_a_jobs_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, stat, asked = tmp_path / "7" / "1", os.stat, []
+    run.mkdir(parents=True)
+    opened = [os.open(path, os.O_RDWR | os.O_CREAT) for path in (tmp_path / "a", tmp_path / "b")]
+
+    def watched(path: Any, **more: Any) -> os.stat_result:
+        asked.append(str(path))
+        return stat(path, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "stat", watched)
+        before = recovery.keeps(os.getpid(), run)
+        opened.append(os.open(run, os.O_RDONLY))
+        after = recovery.keeps(os.getpid(), run)
+    assert (before, after) == (False, True)
+    assert asked == [str(run), str(run), f"/proc/{os.getpid()}/fd/{opened[-1]}"]
+    for file in opened:
+        os.close(file)

@@ -96,6 +96,14 @@ def test_a_daemon_that_hangs_is_told(queue: Queue) -> None:
     assert queue.engine.asleep() is None
 
 
+def test_a_quota_of_gpu_hours_counts_what_has_just_ended(make: Make) -> None:
+    queue = make(1, "[quota]\ngpu_hours_per_week = 0.0001\n")  # 0.36 s
+    first, second = queue.submit(queue.shell("sleep 0.6"), queue.shell("true"))
+    queue.done(first)
+    until(lambda: "quota-hours" in queue.job(second).said, lambda: f"{queue.job(second)}\n{queue.log()}")
+    assert queue.job(second).state == "waiting"
+
+
 def test_a_looker_that_never_lives_is_told(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONGPU_QUEUE_LOOKER", f"{sys.executable} -c 'raise ImportError(17)'")
     (job,) = queue.submit(queue.shell("true"))

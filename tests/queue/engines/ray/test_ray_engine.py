@@ -75,6 +75,12 @@ class TestSubmit:
         assert replace(told.spec, environ={}) == replace(spec, environ={})
         assert told.spec.environ["LR"] == "0.1"
 
+    def test_that_arrays_work_but_not_how_many_at_once_is_said(self, server: RayServer) -> None:
+        refuse(replace(HELLO, index=0), engine(server))
+        with pytest.raises(EngineError, match="cannot honour: array %N") as caught:
+            refuse(replace(HELLO, index=0, at_once=2), engine(server))
+        assert caught.value.chinese == "引擎 ray 不支持：array %N"
+
     def test_without_gpus_nothing_is_asked_of_the_nodes(self, server: RayServer) -> None:
         server.nodes = []
         engine(server).submit([replace(HELLO, gpus=0)])
@@ -202,6 +208,24 @@ def test_the_shell_of_the_node_runs_the_very_words(words: list[str]) -> None:
     shown = asking.entrypoint(Spec(command=("printf", "%s\\0", *words)))
     done = subprocess.run(["/bin/sh", "-c", shown.removeprefix(f"{asking.PAUSE} && ")], capture_output=True, check=True)
     assert done.stdout == b"".join(word.encode() + b"\0" for word in words)
+
+
+@given(st.dictionaries(st.sampled_from(["A", "LR_2", "no-name"]), st.text(st.characters(exclude_characters="\0", codec="utf-8"))))
+def test_variables_come_as_they_are(environ: dict[str, str]) -> None:
+    """Ray puts the node's own variables for ${NAME} and $NAME in their values, and nothing for those that it does not know."""
+    spec = Spec(command=("env", "-0"), environ={**environ, "B": "a$HOME ${NONE}'\n"}, gpus=0)
+    body = asking.request(spec, "j", (), "ann")
+    sent = body["runtime_env"]["env_vars"]
+    assert all("$" not in value for name, value in sent.items() if name not in spec.environ)
+    as_ray = {name: value.replace("$", "?") for name, value in sent.items()}
+    line = body["entrypoint"].removeprefix(f"{asking.PAUSE} && ")
+    done = subprocess.run(["/bin/sh", "-c", line], env={"PATH": "/usr/bin:/bin", **as_ray}, capture_output=True, check=True)
+    seen = dict(row.partition("=")[::2] for row in done.stdout.decode().split("\0")[:-1])
+    assert {name: seen[name] for name in spec.environ if name != "no-name"} == {k: v for k, v in spec.environ.items() if k != "no-name"}
+    assert "ONGPU_VARIABLES" not in seen
+    kept = telling.told({"submission_id": "j", "type": "SUBMISSION", "status": "PENDING", **body}, {})
+    assert kept is not None
+    assert "ONGPU_VARIABLES" not in kept.spec.environ
 
 
 class TestStates:

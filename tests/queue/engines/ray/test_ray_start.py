@@ -60,3 +60,12 @@ def test_resources_of_ones_own(tmp_path: Path) -> None:
     words, _ = start(tmp_path, "exit 0", ONGPU_RAY_RESOURCES='"disk": 2', RAY_JOB_START_TIMEOUT_SECONDS="60")
     assert resources(words) == {"ongpu_fit": 3, "disk": 2}
     assert words[-1] == "60"
+
+
+@pytest.mark.parametrize("names", ["0,2", "GPU-a", ""])
+def test_only_what_is_allotted_is_offered(tmp_path: Path, names: str) -> None:
+    """On a node that is shared, an allocation of Slurm names its GPUs."""
+    smi = f"#!/bin/sh\n[ \"$1 $2\" = '-i {names}' ] && [ -n '{names}' ] && echo GPU-c\n"
+    words, _ = start(tmp_path, "exit 0", smi, CUDA_VISIBLE_DEVICES=names)
+    assert f"--num-gpus={1 if names else 0}" in words
+    assert words[-2] == ("GPU-c" if names else "")

@@ -101,6 +101,45 @@ class TestSubmit:
         (line,) = programs.asked("sbatch")
         assert "--array=0-2,9" in line
 
+    def test_more_than_an_argument_can_hold(self, slurm: Slurm) -> None:
+        with pytest.raises(EngineError, match="sbatch: Argument list too long") as caught:
+            slurm.submit([Spec(command=("x",), index=i * i) for i in range(20_000)])
+        assert "太长" in caught.value.chinese
+
+    def test_what_has_ended_well_and_slurm_forgot_is_not_waited_for(self, slurm: Slurm, programs: Programs) -> None:
+        """Since 23.11 sbatch refuses afterok of a job that slurmctld has forgotten (job_scheduler.c), MinJobAge after its end."""
+        cells = dict.fromkeys(printed.SACCT, "") | {"State": "COMPLETED", "ExitCode": "0:0", "NodeList": "a"}
+        lines = [printed.DELIMITER.join((cells | {"JobID": name}).values()) for name in ("9", "30_1", "30_2")]
+        programs.put("sacct", "cat <<'E'\n{}\nE".format("\n".join(lines)))
+        programs.show(job(10))
+        after = (("ok", "9"), ("ok", "30"), ("any", "9"), ("ok", "10"))
+        slurm.submit([Spec(command=("x",), after=after)])
+        assert "--dependency=afterok:10 " in programs.asked("sbatch")[-1]
+        kept = record.read(slurm.folder, "41")
+        assert kept is not None
+        assert kept.spec().after == after
+        slurm.submit([Spec(command=("x",), after=(("ok", "9"),))])
+        assert "--dependency" not in programs.asked("sbatch")[-1]
+        programs.show(job(9, job_state="COMPLETED"))  # not yet forgotten: Slurm's own word counts
+        slurm.submit([Spec(command=("x",), after=(("ok", "9"),))])
+        assert "--dependency=afterok:9 " in programs.asked("sbatch")[-1]
+
+    def test_an_array_of_which_one_failed_is_not_waited_for(self, slurm: Slurm, programs: Programs) -> None:
+        programs.show(
+            job(30, array_job_id=30, array_task_id=1, job_state="COMPLETED"),
+            job(31, array_job_id=30, array_task_id=2, job_state="FAILED", exit_code=256),
+        )
+        with pytest.raises(EngineError, match="job 30_2 ended failed"):
+            slurm.submit([Spec(command=("x",), after=(("ok", "30"),))])
+        slurm.submit([Spec(command=("x",), after=(("any", "30"),))])
+        with pytest.raises(EngineError, match="8: no such job to wait for"):
+            slurm.submit([Spec(command=("x",), after=(("any", "8"),))])
+
+    @pytest.mark.parametrize("job", ["30[4]", "train-1"])
+    def test_a_dependency_that_is_no_number_of_slurms(self, slurm: Slurm, job: str) -> None:
+        with pytest.raises(EngineError, match="is no job of Slurm's"):
+            slurm.submit([Spec(command=("x",), after=(("ok", job),))])
+
     def test_of_several_all_or_none(self, slurm: Slurm, programs: Programs) -> None:
         programs.put(
             "sbatch",
@@ -162,6 +201,34 @@ class TestListing:
         count = len(programs.asked("sacct"))
         slurm.jobs(Want(states=(RUNNING,)))
         assert len(programs.asked("sacct")) == count
+
+    @pytest.mark.parametrize(
+        "body", ["exec sleep 30", "echo 'sacct: error: Problem talking to the database: Connection refused' >&2; exit 1"]
+    )
+    def test_accounts_that_do_not_answer_cost_only_what_is_over(
+        self, slurm: Slurm, programs: Programs, monkeypatch: pytest.MonkeyPatch, body: str
+    ) -> None:
+        monkeypatch.setattr(asking, "LIMIT", 0.5)
+        programs.put("sacct", body)
+        programs.show(job(10))
+        assert [told.id for told in slurm.jobs(Want()).jobs] == ["10"]
+        warning = slurm.jobs(Want(ids=("9",))).warning
+        assert warning is not None
+        assert "9: no such job; " in warning[0]
+
+    def test_old_jobs_are_found_by_their_number(self, slurm: Slurm, programs: Programs) -> None:
+        programs.put("sacct", "")
+        slurm.jobs(Want(ids=("9",)))
+        assert "--starttime" not in programs.asked("sacct")[-1]  # with -j it begins with the epoch (sacct(1))
+        slurm.jobs(Want())
+        assert "--starttime=now-" in programs.asked("sacct")[-1]
+
+    def test_long_lists_of_tasks_are_asked_for_whole(self, slurm: Slurm, programs: Programs) -> None:
+        """Slurm's programs cut them after 64 characters; the tasks behind that would be told as lost."""
+        jobs = programs.folder / "jobs.json"
+        programs.show(job(30, job_state="PENDING", array_job_id=30, array_task_string="CUT", nodes=""))
+        programs.put("squeue", f'if [ "$SLURM_BITSTR_LEN" = 0 ]; then cut=1,5,9; else cut=1,...; fi; sed "s/CUT/$cut/" {jobs}')
+        assert [told.id for told in slurm.jobs(Want()).jobs] == ["30_1", "30_5", "30_9"]
 
     def test_a_job_of_an_array_by_the_local_engines_name(self, slurm: Slurm, programs: Programs) -> None:
         programs.show(job(31, array_job_id=30, array_task_id=4))

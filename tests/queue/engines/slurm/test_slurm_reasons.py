@@ -208,7 +208,11 @@ DOCUMENTED = [
     "TimeLimit",
     "FrontEndDown",
     "WaitingForScheduling",
-]
+    # src/common/job_state_reason.c of 25.05 and 26.05; the page leaves these out
+    *(f"Max{what}RunMinsPer{whom}" for what in ("BB", "Billing", "Cpu", "Energy", "GRES", "License", "Memory", "Node", "Unknown")
+      for whom in ("Account", "User")),
+    "MaxPoweredUpNodes", "MpiPortsBusy", "NvidiaImexChannels", "RaisedSignal", "RaisedSignal:9(Killed)", "ReservationInvalid",
+]  # fmt: skip
 CHINESE = re.compile("[\u4e00-\u9fff]")
 
 
@@ -231,6 +235,7 @@ def test_limits_say_what_for_whom_and_how() -> None:
     )  # fmt: skip
     assert "minutes of CPUs of what runs" in (words("AssocGrpCPURunMinutesLimit") or ("",))[0]
     assert "its account" in (words("AssocGrpGRES") or ("",))[0]
+    assert "a user may have no more under its QOS: minutes of GPUs of what runs" in (words("MaxGRESRunMinsPerUser") or ("",))[0]
     assert words("QOSMaxGRESPerJob") != words("QOSMaxGRESPerUser") != words("QOSGrpGRES")
 
 
@@ -261,6 +266,9 @@ def test_any_reason(text: str) -> None:
     ("sbatch: error: Memory specification can not be satisfied\nsbatch: error: Batch job submission failed: Requested node configuration is not available", "no node has so much memory", False),
     ("scontrol: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host\nscontrol: fatal: Could not establish a configuration source", "no slurm.conf here", True),
     ("Slurm accounting storage is disabled", "keeps no accounts", False),
+    ("sacct: error: slurm_persist_conn_open_without_init: failed to open persistent connection to host:db:6819: Connection refused\n"
+     "sacct: error: Sending PersistInit msg: Connection refused\nsacct: error: Problem talking to the database: Connection refused",
+     "database does not answer", False),
     ("Access/permission denied for job 7", "owner or an operator", False),
     ("sbatch: unrecognized option '--frob'\nTry \"sbatch --help\" for more information", "Slurm says: unrecognized option", False),
     ("", "", False),

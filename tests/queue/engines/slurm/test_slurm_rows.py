@@ -69,6 +69,11 @@ class TestJson:
         assert [one.id for one in split(row, 2)] == ["2_1", "2_2"]
         assert told(OLD | {"array_task_id": None, "array_task_string": "1,3,5,..."}).tasks == (1, 3, 5)
 
+    def test_where_the_output_is(self) -> None:
+        """25.05 and newer give the pattern, and beside it the file that it came to."""
+        assert told(NEW | {"standard_output": "/h/%j.out", "stdout_expanded": "/h/16.out"}).output == "/h/16.out"
+        assert told(NEW | {"standard_output": "/h/16.out", "stdout_expanded": ""}).output == "/h/16.out"
+
     def test_infinite_and_unset_numbers(self) -> None:
         row = told(NEW | {"time_limit": {"set": True, "infinite": True, "number": 0}, "start_time": UNSET})
         assert (row.limit, row.started) == (None, None)
@@ -172,6 +177,7 @@ class TestPieces:
     @pytest.mark.parametrize(("text", "want"), [
         ("gpu[01-03,7],login", ["gpu01", "gpu02", "gpu03", "gpu7", "login"]), ("", []), ("a", ["a"]), ("n[9-11]x", ["n9x", "n10x", "n11x"]),
         ("/dev/nvidia[0-1]", ["/dev/nvidia0", "/dev/nvidia1"]), ("(null)", ["(null)"]),
+        ("rack[1-2]n[08-09,20]", ["rack1n08", "rack1n09", "rack1n20", "rack2n08", "rack2n09", "rack2n20"]),
     ])  # fmt: skip
     def test_host_lists(self, text: str, want: list[str]) -> None:
         assert hosts(text) == want
@@ -183,7 +189,9 @@ class TestPieces:
 
     @pytest.mark.parametrize(("text", "want"), [
         ("gres:gpu:2", (2, "")), ("gres/gpu:a100:2", (2, "a100")), ("gres:gpu", (1, "")), ("cpu=1,gres/gpu=3,gres/gpu:v100=3", (3, "v100")),
-        ("cpu=4,mem=8G", (0, "")), ("gres:tpu:4", (0, "")), ("", (0, "")),
+        ("cpu=4,mem=8G", (0, "")), ("gres:tpu:4", (0, "")), ("", (0, "")), ("gres/gpu:2080ti:2", (2, "2080ti")),
+        ("gres:gpu:3090:4", (4, "3090")),
+        ("gres/gpu=1,gres/gpu:1g.10gb=1", (1, "1g.10gb")), ("gpu:a100", (1, "a100")),
     ])  # fmt: skip
     def test_gpus_asked(self, text: str, want: tuple[int, str]) -> None:
         assert asked_gpus(text) == want

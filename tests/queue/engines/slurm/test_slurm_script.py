@@ -4,7 +4,9 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -85,9 +87,21 @@ class TestOptions:
     def test_ranges(self, numbers: set[int]) -> None:
         found: set[int] = set()
         for part in ranges(numbers).split(","):
-            first, _, last = part.partition("-")
-            found |= set(range(int(first), int(last or first) + 1))
+            first, _, rest = part.partition("-")
+            last, _, step = rest.partition(":")
+            found |= set(range(int(first), int(last or first) + 1, int(step or 1)))
         assert found == numbers
+
+    @pytest.mark.parametrize(("numbers", "want"), [
+        (range(0, 100_000, 3), "0-99999:3"), ((1, 5), "1,5"), ((0, 1, 2, 10, 20, 30, 31), "0-2,10-30:10,31"), ((0, 5, 6, 7), "0,5,6-7"),
+    ])  # fmt: skip
+    def test_steps_are_kept(self, numbers: Sequence[int], want: str) -> None:
+        """Else an array of every third number is longer than an argument may be."""
+        assert ranges(numbers) in (want, want.replace("6-7", "6,7"))
+
+    def test_an_output_that_no_pattern_can_name(self) -> None:
+        """slurmd takes backslashes out of it, and then expands nothing."""
+        assert "--output=/home/ann/.local/state/ongpu/queue/slurm/%j.out" in told(Spec(command=("x",), output="/data/a\\b.log"))
 
     def test_dependencies_of_one_kind_only(self) -> None:
         assert dependency((("any", "5"),)) == "afterany:5"
@@ -185,6 +199,20 @@ class TestScript:
         assert not runs.out.read_text()
         assert record.runs(runs.folder, "5_5")[0].code == 0
 
+    def test_an_output_with_a_backslash(self, runs: Runs) -> None:
+        assert runs.run(sh("echo out; echo err >&2", output=str(runs.folder / "a\\b %j.log"))) == 0
+        assert (runs.folder / "a\\b %j.log").read_text() == "out\nerr\n"
+
+    def test_a_folder_that_is_gone(self, runs: Runs) -> None:
+        """slurmd starts the job in /tmp then: the command is not for there."""
+        assert runs.run(sh("touch ran", folder=str(runs.folder / "it's gone"), retries=1, retry_on="any")) == 127
+        assert f"ongpu: {runs.folder}/it's gone: no such folder on gpu07" in runs.out.read_text()
+        assert not Path("ran").exists()
+        assert record.runs(runs.folder, "5")[0].code == 127
+        (runs.folder / "it's gone").mkdir()  # there, but it was not when slurmd looked
+        assert runs.run(sh("pwd", folder=str(runs.folder / "it's gone"))) == 0
+        assert runs.out.read_text().endswith(f"{runs.folder}/it's gone\n")
+
     def test_a_folder_that_cannot_be_written_costs_no_run(self, runs: Runs) -> None:
         text = script.script([sh("echo ran")], Where(folder=Path("/nonexistent/folder")))
         bare = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": "5"}
@@ -200,6 +228,16 @@ class TestScript:
         assert process.wait(10) == 3
         assert runs.out.read_text() == "up\nsaved\n"
         assert record.runs(runs.folder, "5")[0].code == 3
+
+    def test_an_env_that_cannot_reset_signals(self, runs: Runs) -> None:
+        """As coreutils' before 8.31 (RHEL 8): the command runs; only where it sets no handler of its own the signal passes it by."""
+        runs.program("env", 'case "$1" in --default*) echo "env: unrecognized option" >&2; exit 125 ;; esac; exec /usr/bin/env "$@"')
+        save = "import signal, sys, time; signal.signal(signal.SIGINT, lambda *_: sys.exit(3)); print('up', flush=True); time.sleep(20)"
+        process = runs.start([Spec(command=(sys.executable, "-c", save), checkpoint="SIGINT")])
+        runs.up(process)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 3
+        assert runs.out.read_text() == "up\n"
 
     def test_sigterm_comes_as_the_checkpoint_signal_and_ends_the_retries(self, runs: Runs) -> None:
         line = "trap 'echo saved; exit 3' USR1; trap '' TERM; echo up; while :; do sleep 0.05; done"

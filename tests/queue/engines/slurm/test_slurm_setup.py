@@ -93,6 +93,9 @@ class TestWritten:
     def test_the_system_keeps_some_memory(self, memory: int) -> None:
         assert memory // 2 <= roomy(memory) < memory
 
+    def test_a_place_with_spaces(self) -> None:
+        assert "\nONGPU='/opt/my folder/ongpu'\n" in written(replace(HERE, ongpu="/opt/my folder/ongpu"))["ongpu-prolog.sh"]
+
     def test_the_steps_name_every_file(self) -> None:
         assert all(any(name in step for step in steps(HERE, "/etc/slurm", "d")) for name in written())
 
@@ -155,6 +158,7 @@ TRAPPED = [
     ("no-health-check", edit("HealthCheckProgram=/etc/slurm/ongpu-healthcheck.sh\n", ""), HERE, {}),
     ("health-check-late", edit("HealthCheckInterval=60", "HealthCheckInterval=3600"), HERE, {}),
     ("script-missing", same, HERE, {"programs": {**dict.fromkeys(SCRIPTS, "MARK=CUDA_DEVICE_ORDER"), SCRIPTS[1]: None}}),
+    ("script-without-ongpu", same, HERE, {"lost": {SCRIPTS[1]: "ongpu"}}),
     ("script-of-a-user", same, HERE, {"owners": {SCRIPTS[0]: "/home/ann/bin/ongpu"}}),
     ("script-reads-cuda", same, HERE, {"programs": dict.fromkeys(SCRIPTS, 'MARK=x CUDA_DEVICE_ORDER\nfor i in $CUDA_VISIBLE_DEVICES; do :; done')}),
     ("stays-down", edit("ReturnToService=2", "ReturnToService=1"), HERE, {}),
@@ -224,6 +228,15 @@ class TestTraps:
                     assert (one.slug, str(one.values)) not in left or one.slug in ("running-differs", "cuda-order"), one
                     mended += 1
         assert mended > 10
+
+    @pytest.mark.parametrize("here", [HERE, replace(HERE, version=(22, 5, 8))])
+    def test_memory_is_counted_where_nothing_is_said(self, here: Here) -> None:
+        """CR_Core_Memory is the default of select/cons_tres, in all versions since 21.08 (slurm.conf(5))."""
+        assert slugs(edit("SelectTypeParameters=CR_Core_Memory\n", "")(written()), here) == set()
+
+    def test_gpus_of_a_type_that_begins_with_a_number(self) -> None:
+        texts = {name: text.replace("a100-sxm4-80gb", "2080ti") for name, text in written().items()}
+        assert slugs(texts) == set()
 
     def test_another_machines_file_is_not_compared_with_this_one(self) -> None:
         assert slugs(written(), replace(HERE, host="laptop", gpus=(), memory=8000, cpus=4, cgroup="v1"), ours=False) == set()
@@ -361,6 +374,18 @@ class TestMachine:
         if here.gpus:
             assert [gpu.minor for gpu in here.gpus] == [1, 0]
             assert "File=/dev/nvidia1\n" in files(here)["gres.conf"].partition("nvidia0")[0]
+
+    @pytest.mark.parametrize(("line", "lost"), [
+        ("ONGPU=/nonexistent/ongpu", "/nonexistent/ongpu"), ("ONGPU='/nonexistent/my folder/ongpu'", "/nonexistent/my folder/ongpu"),
+        ("ONGPU=${ONGPU:-no-ongpu-here}", "no-ongpu-here"), ("ONGPU=${ONGPU:-sh}", ""), ("ONGPU=/bin/sh", ""), ("ONGPU='", ""), ("# none", ""),
+    ])  # fmt: skip
+    def test_a_script_that_does_not_find_ongpu(self, tmp_path: Path, line: str, lost: str) -> None:
+        """It would pass every job, and say nothing."""
+        (tmp_path / "p.sh").write_text(f"#!/bin/sh\n{line}\nMARK=x\n")
+        (tmp_path / "p.sh").chmod(0o755)
+        (tmp_path / "slurm.conf").write_text(f"NodeName=ws1\nProlog={tmp_path}/p.sh\n")
+        assert gather([str(tmp_path)], "ws1").lost == ({str(tmp_path / "p.sh"): lost} if lost else {})
+        assert gather([str(tmp_path)], "another").lost == {}
 
     def test_one_word_for_unlike_gpus(self) -> None:
         assert gres_word(replace(HERE, gpus=(*A100[:2], Gpu(2, "NVIDIA T4", 2)))) == "gpu:a100-sxm4-80gb:2,gpu:t4:1"

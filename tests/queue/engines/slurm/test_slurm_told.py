@@ -30,6 +30,9 @@ class TestStates:
         "host-memory")),
         ("NODE_FAIL", {}, (LOST, "vanished")), ("CANCELLED", {"code": 143}, (CANCELLED, "stopped")), ("CANCELLED", {}, (CANCELLED, "")),
         ("PREEMPTED", {}, (FAILED, "preempted")), ("SOMETHING_NEW", {}, (LOST, "")), ("", {}, (LOST, "")),
+        ("FAILED", {"code": 181, "reason": "JobLaunchFailure"}, (FAILED, "not-started")),
+        ("FAILED", {"code": 181, "reason": "RaisedSignal:53(Real-time_signal_19)"}, (FAILED, "not-started")),
+        ("DEADLINE", {"started": 5.0, "ended": 9.0}, (FAILED, "timeout")), ("DEADLINE", {"nodes": ""}, (CANCELLED, "not-started")),
     ])  # fmt: skip
     def test_slurms_are_ours(self, words: str, more: dict[str, object], want: tuple[str, str]) -> None:
         assert state(Row(**{"id": "1", "state": words, "nodes": "gpu07", **more})) == want  # type: ignore[arg-type]
@@ -40,6 +43,16 @@ class TestStates:
     def test_a_job_that_never_ran_has_no_code(self) -> None:
         job = told(Row(id="1", state="CANCELLED", code=0, started=10.0, ended=10.0), None, (), 20.0)
         assert (job.code, job.started, job.attempts, job.attained) == (None, None, 0, 0.0)
+
+    @pytest.mark.parametrize(("row", "noted", "want"), [
+        ({"state": "FAILED", "code": 128 + 53, "reason": "JobLaunchFailure"}, None, None),
+        ({"state": "OUT_OF_MEMORY", "code": 128 + 125}, 137, 137), ({"state": "OUT_OF_MEMORY", "code": 128 + 125}, None, None),
+        ({"state": "CANCELLED", "code": 143}, 3, 143),
+    ])  # fmt: skip
+    def test_the_codes_that_slurm_makes_up_are_none(self, row: dict[str, object], noted: int | None, want: int | None) -> None:
+        """0:53 where it could not open the output, 0:125 where memory ran out: no signals that anything sent."""
+        runs = (Run(1, 100.0, "a", (), 0, 160.0, noted),) if noted else ()
+        assert told(Row(id="1", nodes="a", started=100.0, ended=160.0, **row), None, runs, 999.0).code == want  # type: ignore[arg-type]
 
     def test_what_the_script_noted_counts_where_slurm_forgot(self) -> None:
         run = Run(2, 100.0, "gpu07", (1, 3), 0, 160.0, 9)
@@ -155,6 +168,17 @@ class TestNodes:
         assert "takes it back" in warning[0]
         assert closed([Node(name="x", gpus=("",), state="DOWN"), Node(name="y", gpus=("",), state="IDLE")]) is None
 
+    @pytest.mark.parametrize(("state", "want"), [
+        ("IDLE", False), ("MIXED+PLANNED", False), ("IDLE+CLOUD+POWERED_DOWN", False), ("IDLE+POWERING_DOWN", False),
+        ("IDLE+POWERING_UP", False),
+        ("ALLOCATED+COMPLETING", False), ("IDLE+RESERVED", False), ("IDLE+POWER_DOWN", False),
+        ("DOWN", True), ("DOWN+NOT_RESPONDING", True), ("IDLE*", True), ("ALLOCATED+DRAIN", True), ("IDLE+CLOUD+DRAIN+POWERED_DOWN", True),
+        ("IDLE+MAINTENANCE", True), ("IDLE+FAIL", True), ("IDLE+INVALID_REG", True), ("FUTURE", True), ("UNKNOWN", True),
+    ])  # fmt: skip
+    def test_which_states_are_closed(self, state: str, want: bool) -> None:
+        """The words of node_state_string_complete() in Slurm's slurm_protocol_defs.c, 22.05 to 25.05."""
+        assert Node(name="a", state=state).closed is want
+
     @pytest.mark.parametrize(("more", "want"), [
         ({"gpus": 2}, "gpu:2"), ({"gpus": 0}, ""), ({"model": "A100"}, "gpu:a100-sxm4-80gb:1"), ({"model": "RTX 4090", "gpus": 2},
         "gpu:rtx_4090:2"),
@@ -190,6 +214,18 @@ class TestNodes:
         assert share(Spec(command=("x",), host_memory=5), NODES, bad) is None
         assert share(Spec(command=("x",)), NODES, {**bad, "DefMemPerCPU": "2000"}) is None
         assert share(Spec(command=("x",)), NODES, {"SelectTypeParameters": "CR_CORE"}) is None
+
+    @pytest.mark.parametrize(("text", "want"), [
+        ("gpu:2080ti:2(S:0-1)", ("2080ti",) * 2), ("gpu:3090:2,gpu:a100:1", ("3090", "3090", "a100")), ("gpu:2", ("", "")),
+        ("gpu:1g.10gb:2,shard:8", ("1g.10gb",) * 2), ("(null)", ()), ("gpu", ("",)), ("gpu:h100", ("h100",)),
+    ])  # fmt: skip
+    def test_types_may_begin_with_a_number(self, text: str, want: tuple[str, ...]) -> None:
+        assert types(text) == want
+
+    def test_a_default_for_each_gpu_gives_nothing_to_jobs_without(self) -> None:
+        only = {"SelectTypeParameters": "CR_CORE_MEMORY", "DefMemPerGPU": "4000", "DefMemPerCPU": "UNLIMITED"}
+        assert share(Spec(command=("x",)), NODES, only) is None
+        assert share(Spec(command=("x",), gpus=0, cpus=2), NODES, only) == 64_000 * 2 // 16 * 9 // 10
 
     @given(st.text(alphabet=st.sampled_from("gpu:a100(S:-)IDX,0123456789N/A"), max_size=60))
     def test_any_gres(self, text: str) -> None:

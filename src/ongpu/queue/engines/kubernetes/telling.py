@@ -12,6 +12,7 @@ from ongpu.queue.engines import EngineError
 from ongpu.queue.engines.kubernetes.manifest import ARRAY, CONTAINER, HELD, INDEX, KEPT, QUEUE
 from ongpu.queue.engines.kubernetes.parts import MINE, condition, is_true, number, seconds, text
 from ongpu.queue.job import Spec, Told
+from ongpu.queue.remote import one_line
 
 JOB_LABELS = ("batch.kubernetes.io/job-name", "job-name")  # the second before Kubernetes 1.27
 UNABLE = frozenset({
@@ -125,8 +126,20 @@ def _end(pod: Any) -> tuple[int | None, str, str]:
     if reason in NEVER_BEGAN:
         return code, jobs.NOT_STARTED, text(at(stopped, "message"), 200)
     if code is None:
+        if refused := refusal(pod):
+            return None, jobs.NOT_STARTED, refused
         return None, jobs.VANISHED if pod is not None else "", text(at(pod, "status", "reason"), 80)
     return code, "ok" if code == 0 else "signal" if code > 128 else "program", ""
+
+
+def refusal(pod: Any) -> str:
+    """What the kubelet said that did not take the pod in: no container of it ever was ("UnexpectedAdmissionError: ...", where the device
+    plugin could not give the GPUs out); "" where it did."""
+    reason = text(at(pod, "status", "reason"), 80)
+    if not reason or _phase(pod) != "Failed" or at(pod, "status", "containerStatuses") or is_true(pod, "DisruptionTarget"):
+        return ""
+    message = one_line(text(at(pod, "status", "message"), 2000))
+    return f"{reason}: {message}" if message else reason
 
 
 def _word(pod: Any) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ongpu.queue.answers import at, rows
 from ongpu.queue.engines.kubernetes.parts import condition, is_true, text
+from ongpu.queue.engines.kubernetes.telling import refusal
 from ongpu.queue.remote import one_line
 
 Line = tuple[str, str]
@@ -174,6 +175,9 @@ def container(pod: Any) -> list[Line]:
 def ended(job: Any, pod: Any) -> list[Line]:
     """Of one that failed: what Kubernetes says."""
     found = container(pod)
+    if refused := refusal(pod):
+        node = text(at(pod, "spec", "nodeName")) or "?"
+        found.append((f"the node {node} did not take its pod: {refused}", f"节点 {node} 拒绝了它的 Pod：{refused}"))
     stopped = next((at(row, "state", "terminated") for row in rows(at(pod, "status", "containerStatuses"))), None)
     if at(stopped, "reason") == "OOMKilled":
         found.append(("it used more memory (RAM) than its limit: --host-memory", "内存用量超过上限：--host-memory"))

@@ -103,6 +103,9 @@ class Active:
             for pid in self._commands() if not self.orphan else [self.pid]:
                 with contextlib.suppress(OSError):
                     os.kill(pid, number(self.run.spec.checkpoint))
+        elif self._never():
+            if step == KILL:  # it hangs: in a folder on a server that is dead
+                os.kill(self.pid, signal.SIGKILL)
         elif step == ASK and not self.orphan:
             for pid in self._commands():
                 for each in (signal.SIGTERM, signal.SIGCONT):
@@ -110,6 +113,12 @@ class Active:
                         os.killpg(pid, each)
         elif step in (ASK, KILL):
             self._to_all(signal.SIGTERM if step == ASK else signal.SIGKILL)
+
+    def _never(self) -> bool:
+        """Whether it has not begun, and never will now: its keeper, a child of ours, will say so if it can."""
+        with contextlib.suppress(OSError):
+            return self.keeper is not None and self.began is None and recovery.void(self.run.folder)
+        return False
 
     def _commands(self) -> list[int]:
         """The command, which leads a process group and a session of its own; none where its keeper is on another run by now."""
@@ -123,8 +132,13 @@ class Active:
             for pid in found:
                 with contextlib.suppress(OSError):
                     os.kill(pid, what)
-            if not found or what != signal.SIGKILL:
+            if what != signal.SIGKILL:
                 return
+            if not found:
+                break
+        if not self.orphan and recovery.keeps(self.pid, self.run.folder):
+            with contextlib.suppress(OSError):
+                os.kill(self.pid, signal.SIGCONT)  # one that somebody stopped
 
     def saved(self) -> bool | None:
         """Whether a checkpoint appeared since it was asked to; None: it does not say where to look."""

@@ -161,7 +161,8 @@ def start(place: Path) -> None:
     words = ["sh", "-c", script, str(place / LOG), *command]
     environ = {name: value for name, value in os.environ.items() if name not in OF_JOBS}  # a job may submit: the daemon is no part of it
     try:
-        os.waitpid(os.posix_spawn("/bin/sh", words, environ, setsid=True), 0)
+        with contextlib.suppress(ChildProcessError):  # who called us ignores SIGCHLD
+            os.waitpid(os.posix_spawn("/bin/sh", words, environ, setsid=True), 0)
     except NotImplementedError:  # see keeper.py
         import subprocess
 

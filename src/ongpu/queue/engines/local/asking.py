@@ -152,7 +152,7 @@ class Asking(File):
             most, names = reserved([one for one in others if one.end > now], reservation.begin, reservation.end)
             if there and most + reservation.gpus > there:
                 shown = ", ".join(names[:8])
-                and_others = f", and {most} are reserved already then ({shown})" if most else ""
+                and_others = f", and {most} {'is' if most == 1 else 'are'} reserved already then ({shown})" if most else ""
                 zh = f"，该时段已预留 {most} 块（{shown}）" if most else ""
                 raise EngineError(
                     f"{name}: --gpus {reservation.gpus}: this machine has {there}{and_others}",
@@ -192,7 +192,8 @@ def _may_reserve(db: sqlite3.Connection, spec: Spec, user: str) -> None:
     if spec.gpus > reservation.gpus:
         most = reservation.gpus
         raise EngineError(
-            f"--reservation {spec.reservation}: it holds {most} GPUs", f"--reservation {spec.reservation}：只含 {most} 块 GPU"
+            f"--reservation {spec.reservation}: it holds {most} GPU{'' if most == 1 else 's'}",
+            f"--reservation {spec.reservation}：只含 {most} 块 GPU",
         )
 
 
@@ -238,7 +239,8 @@ def _needs(db: sqlite3.Connection, spec: Spec) -> tuple[list[tuple[str, int]], i
             target = jobs[0] if len(jobs) == 1 else -1
         found = judged(db, target, kind)
         if found is None:
-            raise EngineError(f"--after {word}: there is no such job", f"--after {word}：没有这个作业")
+            option = "--after" if kind == "ok" else "--after-any"
+            raise EngineError(f"{option} {word}: there is no such job", f"{option} {word}：没有这个作业")
         over, may = found
         if not may:
             doomed = target

@@ -107,7 +107,7 @@ class Beginning(State):
             keeper = self.keeper()
         except OSError as error:
             self.unkept(f"{PYTHON}: {error.strerror}", now)
-            self.over(one, recovery.fate(run.folder))
+            self.over(one, Fate(recovery.NEVER))  # nobody knows of it
             return
         try:
             keeper.keep(run, lease.files.values() if lease else (), self.boot)
@@ -115,7 +115,7 @@ class Beginning(State):
             log(f"job {run.job}: not started: {error}")
             self.dismiss(keeper)
             never = isinstance(error, ValueError)
-            self.over(one, Fate(recovery.NOT_STARTED, code=126, word="cannot-run") if never else recovery.fate(run.folder))
+            self.over(one, Fate(recovery.NOT_STARTED, code=126, word="cannot-run") if never else Fate(recovery.NEVER))
         else:
             self.kept(one, keeper)
 

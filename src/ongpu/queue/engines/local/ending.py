@@ -140,7 +140,7 @@ class Ending(Tending):
         """It said that its run is over; or it is dead."""
         one, fate = self.handles.get(keeper.handle), keeper.told()
         if fate is None:
-            if not keeper.proved:
+            if not keeper.proved and one and recovery.begun(one.run.folder) is None:  # else it was killed at its work
                 self.unkept(f"{PYTHON} ended at once", recovery.uptime())
             self.dismiss(keeper)
             if one:

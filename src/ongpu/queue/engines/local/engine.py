@@ -14,6 +14,7 @@ from ongpu.queue.job import LIVE, Listing, Spec, Told, Want, output_of
 if TYPE_CHECKING:
     from ongpu.queue.config import Config
     from ongpu.queue.engines.local.book import Book
+    from ongpu.queue.forecast import Terms
 
 FOLLOW = 0.2  # seconds between two looks at an output that is followed
 CHUNK = 1 << 16
@@ -40,12 +41,12 @@ class Local:
     honours = frozenset(field_names(Spec))
     advisory: Mapping[str, tuple[str, str]] = {
         "gpus": (
-            "CUDA_VISIBLE_DEVICES says which GPUs a job has; a program that ignores it can use others",
-            "作业可用的 GPU 由 CUDA_VISIBLE_DEVICES 告知；忽略它的程序仍能使用其他 GPU",
+            "isolation is advisory: CUDA_VISIBLE_DEVICES says which GPUs a job has; a program that ignores it can use others",
+            "隔离只是约定：作业可用的 GPU 由 CUDA_VISIBLE_DEVICES 告知；忽略它的程序仍能使用其他 GPU",
         ),
-        "share": ("declared memory is counted, not enforced", "声明的显存只作统计，不作强制"),
-        "cpus": ("CPUs are counted, not enforced", "CPU 数只作统计，不作强制"),
-        "host_memory": ("host memory is counted, not enforced", "主机内存只作统计，不作强制"),
+        "share": ("--share is advisory: declared memory is counted, not enforced", "--share 只是约定：声明的显存只作统计，不作强制"),
+        "cpus": ("--cpus is advisory: CPUs are counted, not enforced", "--cpus 只是约定：CPU 数只作统计，不作强制"),
+        "host_memory": ("--host-memory is advisory: it is counted, not enforced", "--host-memory 只是约定：主机内存只作统计，不作强制"),
     }
 
     def __init__(self, config: "Config") -> None:
@@ -163,6 +164,9 @@ class Local:
                         file = open(self._output(told, number), "rb")  # noqa: SIM115  closed below
                 while file and (data := file.read(CHUNK)):
                     yield data
+                if over and number and file is None:  # written to a file of its user's, and removed
+                    path = self._output(told, number)
+                    raise EngineError(f"{job}: its output is not there any more: {path}", f"{job}：输出已不存在：{path}", 1)
                 if not follow or over:
                     return
                 yield b""
@@ -203,6 +207,20 @@ class Local:
         if name := output_of(told.spec):
             return name
         return os.path.join(self.folder, "jobs", told.id, str(attempt), "output")
+
+    def terms(self, now: float) -> "Terms":
+        """By what the daemon decides, for a forecast."""
+        from ongpu.queue.config import Quotas
+        from ongpu.queue.engines.local import possible
+        from ongpu.queue.forecast import Terms
+
+        config = self.config
+        with self._book() as book:
+            return Terms(
+                policy=replace(config.policy, spent=book.spent(now, config.half_life)), cpus=possible.cpus(config),
+                host_memory=possible.host_memory(config), quotas=None if config.quotas == Quotas() else config.quotas,
+                reservations=[one for one in book.reservations() if one.end > now], used=book.accounts(now - 7 * 86400.0),
+            )  # fmt: skip
 
     def _one(self, job: str) -> Told:
         with self._book() as book:

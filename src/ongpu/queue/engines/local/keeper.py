@@ -23,39 +23,28 @@ MOST = 253  # descriptors that a message can bring (unix(7))
 NEVER = b"never"  # an answer: the run never began, and never will
 TRIES = 30  # seconds for which a machine without room for another process is asked again
 BUSY = (errno.EAGAIN, errno.ENOMEM)
+GONE = (errno.ENOENT, errno.ESTALE)
+WRITES = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK  # a pipe that nobody reads would wait for ever
 PATH = b"/usr/local/bin:/usr/bin:/bin"  # where the job brings none
 DEFAULTS = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 
 
 def keep(told: bytes, leases: Sequence[int]) -> bytes:
-    """One run, from its start to its end: `NEVER`, or its exit code and the word of why it was not started."""
+    """One run, from its start to its end: `NEVER`, or its exit code and the word of why it was not started. Closes the leases."""
     run, boot, folder, output, count, *words = told.split(b"\0")
     command, environ = words[: int(count)], dict(word.split(b"=", 1) for word in words[int(count) :])
-    try:
+    where, ended = -1, None
+    with contextlib.suppress(OSError):
         where = os.open(run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # open as long as we keep the run: by this others know that we do
-    except OSError:
-        return NEVER
     try:
-        try:
-            os.chdir(folder)
-        except OSError:
-            return _end(where, 126, b"no-folder")
-        try:
-            writes = os.open(output, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        except OSError:
-            return _end(where, 126, b"no-output")
-        try:
-            path = find(command[0], environ.get(b"PATH", PATH))
-            if word := refused(path):
-                return _end(where, 127 if word == b"not-found" else 126, word)
-            return _run(where, path, command, environ, writes, boot)
-        finally:
-            os.close(writes)
-    finally:
-        for file in leases:
-            os.close(file)
+        if where >= 0:
+            ended = _run(where, folder, output, command, environ, boot)
+        for file in leases:  # before the code is written down: a full disk is to keep no GPU from others
+            _close(file)
         os.chdir("/")
-        os.close(where)
+        return _end(where, *ended) if ended else NEVER
+    finally:
+        _close(where)
 
 
 def find(command: bytes, path: bytes) -> bytes:
@@ -76,28 +65,57 @@ def refused(path: bytes) -> bytes:
     return b"is-folder" if os.path.isdir(path) else b"" if os.access(path, os.X_OK) else b"no-run-bit"
 
 
-def _run(where: int, path: bytes, command: list[bytes], environ: Mapping[bytes, bytes], output: int, boot: bytes) -> bytes:
+def _run(
+    where: int, folder: bytes, output: bytes, command: list[bytes], environ: Mapping[bytes, bytes], boot: bytes
+) -> tuple[int, bytes] | None:  # fmt: skip
+    """The exit code, and why it was not started; None: it never began, and never will."""
+    try:
+        os.chdir(folder)
+    except OSError:
+        return 126, b"no-folder"
+    try:
+        writes = os.open(output, WRITES, 0o666)
+        os.set_blocking(writes, True)
+    except OSError:
+        return 126, b"no-output"
+    try:
+        path = find(command[0], environ.get(b"PATH", PATH))
+        if word := refused(path):
+            return 127 if word == b"not-found" else 126, word
+        pid = _begin(where, path, command, environ, writes, boot)
+    finally:
+        _close(writes)
+    if not isinstance(pid, int):
+        return pid
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return code if code >= 0 else 128 - code, b""
+
+
+def _begin(
+    where: int, path: bytes, command: list[bytes], environ: Mapping[bytes, bytes], output: int, boot: bytes
+) -> int | tuple[int, bytes] | None:  # fmt: skip
+    """The pid of the command; else as `_run`."""
     try:  # The one point at which a run begins: whoever makes this file first, we or a daemon that gives the run up.
         start = os.open("start", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=where)
     except OSError:
-        return NEVER
+        return None
     try:
         try:
             os.write(start, b"%d %s\n" % (os.getpid(), boot))
         except OSError:  # a full disk
-            return NEVER
+            return None
         try:
             pid = started(path, command, environ, output)
         except OSError as error:
-            os.write(output, b"ongpu: %s: %s\n" % (path, os.strerror(error.errno or 0).encode()))
+            with contextlib.suppress(OSError):
+                os.write(output, b"ongpu: %s: %s\n" % (path, os.strerror(error.errno or 0).encode()))
             word = b"too-long" if error.errno == errno.E2BIG else b"cannot-run"
-            return _end(where, 127 if error.errno == errno.ENOENT else 126, word)  # ENOENT: a script's interpreter is missing
+            return 127 if error.errno == errno.ENOENT else 126, word  # ENOENT: a script's interpreter is missing
         with contextlib.suppress(OSError):  # then it is known by its environment alone
             os.write(start, b"%d\n" % pid)
+        return pid
     finally:
-        os.close(start)
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    return _end(where, code if code >= 0 else 128 - code)
+        _close(start)
 
 
 def started(path: bytes, command: list[bytes], environ: Mapping[bytes, bytes], output: int) -> int:
@@ -127,9 +145,9 @@ def _end(where: int, code: int, word: bytes = b"") -> bytes:
         try:
             _leave(where, "exit", b"%d" % code)
             return b"%d %s" % (code, word)
-        except FileNotFoundError:  # the folder was removed: nobody asks any more
-            return b"%d %s" % (code, word)
-        except OSError:
+        except OSError as error:
+            if error.errno in GONE:  # the folder was removed: nobody asks any more
+                return b"%d %s" % (code, word)
             time.sleep(1)
 
 
@@ -141,6 +159,12 @@ def _leave(where: int, name: str, word: bytes) -> None:
         os.close(file)
 
 
+def _close(file: int) -> None:
+    """A server of files may say only now that it had no room: no matter here, where a run would be lost by it."""
+    with contextlib.suppress(OSError):
+        os.close(file)
+
+
 def main() -> None:
     """Run after run, until the daemon lets go of us or is gone."""
     signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())  # what is sent to us would cost a job its exit code
@@ -148,9 +172,14 @@ def main() -> None:
     daemon = socket.socket(fileno=os.dup(0))
     while True:
         try:
-            word, files, _, _ = socket.recv_fds(daemon, 1, MOST)
+            word, files, flags, _ = socket.recv_fds(daemon, 1, MOST)
             if not word:
                 return
+            if flags & socket.MSG_CTRUNC:  # we may not have so many descriptors: without one lease another could take that GPU
+                for file in files:
+                    os.close(file)
+                daemon.send(NEVER)
+                continue
             told, *leases = files
             try:
                 text = os.pread(told, os.fstat(told).st_size, 0)

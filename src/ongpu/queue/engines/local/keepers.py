@@ -58,7 +58,7 @@ class Keeper:
 
         Raises OSError: a disk that is full, a keeper that is dead; ValueError: a null byte in its words.
         """
-        text = starter.message(run, boot)
+        text = starter.message(run, boot or recovery.NO_BOOT)
         for folder in (run.folder.parent, run.folder):
             with contextlib.suppress(FileExistsError):
                 os.mkdir(folder, 0o700)

@@ -10,6 +10,7 @@ from ongpu.lazy import dataclass, lazy
 from ongpu.queue.engines.local.starter import RUN
 
 BOOT = "/proc/sys/kernel/random/boot_id"
+NO_BOOT = "-"  # in `start`, where the boot has no id
 KEEPS = "ONGPU_KEEPS"  # in the environment of every keeper: the queue's folder
 MOST = 4096  # bytes of a keeper's file
 CANNOT = (126, 127)  # the codes of a command that could not be started, as shells have them
@@ -114,11 +115,14 @@ def there(pid: int) -> bool:
 
 def keeps(pid: int, run: Path) -> bool:
     """Whether a process is the keeper that keeps that run now: it has its folder open."""
+    tail = f"/{run.parent.name}/{run.name}"
     with contextlib.suppress(OSError):
         wanted = os.stat(run)
-        for name in os.listdir(f"/proc/{pid}/fd"):
+        for file in os.listdir(f"/proc/{pid}/fd"):
+            file = f"/proc/{pid}/fd/{file}"
             with contextlib.suppress(OSError):  # closed meanwhile
-                if os.path.samestat(os.stat(f"/proc/{pid}/fd/{name}"), wanted):
+                # of all others not even the state is asked: a job's output may be on a server that is dead
+                if os.readlink(file).endswith(tail) and os.path.samestat(os.stat(file), wanted):
                     return not _ended(pid)
     return False
 
@@ -185,7 +189,7 @@ def fate(run: Path, rebooted: bool = False) -> Fate:
         if word or (known and known.pid):
             return Fate(NOT_STARTED if word else ENDED, 0, code, word)
         return Fate(NEVER)  # its keeper could not make `start`
-    if rebooted or (known and known.pid and known.boot != boot_id()):
+    if rebooted or (known and known.pid and known.boot != (boot_id() or NO_BOOT)):
         return Fate(REBOOTED)  # without `start` too: it may have been lost with the power
     if known and known.pid:
         if keeps(known.pid, run):
@@ -193,7 +197,7 @@ def fate(run: Path, rebooted: bool = False) -> Fate:
         left = processes(run, known.command)
         if code_of(run) is not None:  # it ended while we looked
             return fate(run, rebooted)
-        return Fate(ORPHAN, min(left)) if left else Fate(GONE)
+        return Fate(ORPHAN, known.command if known.command in left else min(left)) if left else Fate(GONE)
     if known is None and void(run):
         return Fate(NEVER)
     if (known := begun(run)) and known.pid:  # a keeper was faster

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SYNC_EVERY = 0.05  # seconds that claims and ends may be on their way to the disk: a power cut takes as much back, a kill -9 nothing
 DECIDE_EVERY = 5.0  # seconds between two decisions where nothing happened: buckets and patience grow with time
+WEEK = 7 * 86_400  # seconds, in which a quota's GPU-hours are counted
 LONGEST = 10.0  # that nothing is looked at: commands take a longer silence for a daemon that hangs (engine.py)
 TROUBLE_EVERY = 60.0  # between two lines of the log about a looker that does not live
 TELL_EVERY = 2.0  # between two tellings of why jobs wait
@@ -177,7 +178,9 @@ class Rounds(Ending):
         sound = sum(not device.fault and not device.taken for device in devices)
         room = Room(gpus=sound, cpus=self.cpus, host_memory=self.host_memory)
         started = {one.row.id: wall - one.since for one in busy}
-        admission = Admission([one.row for one in busy], room, wall, self.config.quotas, self.reservations, self.used_lately, started)
+        quotas = self.config.quotas
+        used = self.book.used(wall - WEEK, wall) if quotas.hours else None
+        admission = Admission([one.row for one in busy], room, wall, quotas, self.reservations, used, started)
         chosen = self.desk.decide(devices, busy, admission, wall, tell, self.sight.closed(now))
         leave = {job: why for job, why in chosen.leave.items() if job in self.active and self.active[job].may_leave}
         if leave:
@@ -233,15 +236,15 @@ class Rounds(Ending):
                 self.gone(self.handles[file])
 
     def _sources(self) -> None:
-        for name, source in (("looker", self.sight), ("autopsy", self.autopsies)):
-            file, before = source.fileno(), self.sources.get(name, -1)
-            if file != before:
-                if before >= 0:
-                    with contextlib.suppress(KeyError):
-                        self.poll.unregister(before)
-                if file >= 0:
-                    self.poll.register(file, select.POLLIN)
-                self.sources[name] = file
+        """The looker and the autopsy come and go: when they are closed their numbers may become those of keepers, or each other's."""
+        now = {"looker": self.sight.fileno(), "autopsy": self.autopsies.fileno()}
+        for file in self.sources.values():
+            if file not in now.values() and file not in self.keepers and file not in self.handles:
+                with contextlib.suppress(KeyError):
+                    self.poll.unregister(file)
+        self.sources = {name: file for name, file in now.items() if file >= 0}
+        for file in self.sources.values():
+            self.poll.register(file, select.POLLIN)
 
 
 def _due(one: Active, now: float) -> Iterable[float]:

@@ -34,12 +34,19 @@ def message(run: "Run", boot: str) -> bytes:
     """What keeper.py is told. boot: the id of this boot of the machine. Raises ValueError: a null byte in a word."""
     spec = run.spec
     command = scripts.arguments(run.folder.parents[2], spec)  # QUEUE/jobs/JOB/ATTEMPT
-    words = [str(run.folder), boot or "-", spec.folder or "/", output_of(run), str(len(command)), *command]
-    words += [f"{name}={value}" for name, value in environ_of(run).items()]
-    text = "\0".join(words)
-    if text.count("\0") != len(words) - 1:
+    words = [str(run.folder), boot, spec.folder or "/", output_of(run), str(len(command)), *command]
+    words += [f"{name}={value}" for name, value in environ_of(run).items() if name]  # without a name none can be passed on
+    text = b"\0".join(map(_encoded, words))
+    if text.count(b"\0") != len(words) - 1:
         raise ValueError("a null byte")
-    return os.fsencode(text)
+    return text
+
+
+def _encoded(word: str) -> bytes:
+    try:
+        return os.fsencode(word)
+    except UnicodeEncodeError:  # our locale is not that of whoever submitted: his is UTF-8, then
+        return word.encode("utf-8", "surrogateescape")
 
 
 def output_of(run: "Run") -> str:

@@ -71,7 +71,6 @@ class State:
         self.left: dict[int, float] = {}  # processes that ended jobs left behind on GPUs: when they are killed
         self.kills: tuple[float, Mapping[str, int]] = (-1.0, {})
         self.reservations: list[Reservation] = []
-        self.used_lately: Mapping[str, float] = {}  # GPU-seconds of seven days, as the book names them
         self.cpus = possible.cpus(config)
         self.host_memory = possible.host_memory(config)
 

@@ -196,8 +196,12 @@ class Telling(File):
             used[name] = used.get(name, 0.0) + seconds
         return used
 
+    def accounts(self, since: float) -> list[tuple[str, int, float]]:
+        """GPU-seconds of runs that ended from that time on: whose ("user:ann"), in which step of SPAN seconds, how many."""
+        return self._rows("SELECT name, span, used FROM account WHERE span >= ?", (int(since // SPAN),))
+
     def _used(self, since: float, now: float) -> Iterator[tuple[str, int, float]]:
-        yield from self._rows("SELECT name, span, used FROM account WHERE span >= ?", (int(since // SPAN),))
+        yield from self.accounts(since)
         sql = f"""SELECT spec.user, spec.project, run.started, count(lease.gpu) FROM job INDEXED BY job_runs
             CROSS JOIN spec ON spec.id = job.spec
             JOIN run ON run.job = job.id AND run.attempt = job.attempt JOIN lease ON lease.job = job.id

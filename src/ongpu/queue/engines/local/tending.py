@@ -41,7 +41,6 @@ class Tending(Beginning):
             self.book.set_cards(self.sight.shown(), wall)
         if self.due("spent", SPENT_EVERY, now):
             self.desk.set_policy(replace(self.config.policy, spent=self.book.spent(wall, self.config.half_life)))
-            self.used_lately = self.book.used(wall - 7 * 86_400, wall)
             self.reread(wall)
         if self.due("forget", FORGET_EVERY, now):
             bound(self.place)

@@ -2,10 +2,14 @@
 
 Seen on Ray 2.60, and worked around: a job that is stopped while it waits is started all the same when its turn comes, and stopped an
 instant later. So each job pauses half a second before its command: the stop reaches it there, and the command never begins.
+And in the values of variables it puts others in the place of $NAME and ${NAME}, of which nothing can keep it: so those with a "$" are set
+once more by the job's own shell, from one variable that holds them in base64 (not in the entrypoint, which is written into the output).
 """
 
+import base64
 import json
 import math
+import re
 import shlex
 from collections.abc import Sequence
 from typing import Any
@@ -35,6 +39,7 @@ ADVISORY = {
 }
 PAUSE = "sleep 0.5"
 MINE = "ongpu"  # the key of the job's own metadata
+AGAIN = "ONGPU_VARIABLES"
 SHARE_STEP = 10_000  # Ray counts resources in steps of 0.0001
 
 
@@ -46,6 +51,9 @@ def request(spec: Spec, job: str, here: Sequence[Node], user: str, working_dir: 
         variables["ONGPU_ARRAY_INDEX"] = str(spec.index)
     if spec.gpus:
         variables["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # Ray counts GPUs as NVML does
+    if again := _expanded(spec):
+        lines = "\n".join(f"export {name}={shlex.quote(value)}" for name, value in again.items())
+        variables[AGAIN] = base64.b64encode(lines.encode("utf-8", "surrogateescape")).decode()
     environment: dict[str, Any] = {"env_vars": {**variables, **spec.environ}}
     if working_dir:
         environment["working_dir"] = working_dir
@@ -69,10 +77,17 @@ def request(spec: Spec, job: str, here: Sequence[Node], user: str, working_dir: 
 def entrypoint(spec: Spec, uploaded: bool = False) -> str:
     """What /bin/sh is given on the node."""
     steps = [PAUSE]
+    if _expanded(spec):
+        steps.append(f'eval "$(printf %s "${AGAIN}" | base64 -d)" && unset {AGAIN}')
     if spec.folder and not uploaded:
         steps.append(f"cd -- {shlex.quote(spec.folder)}")
     limit = ["timeout", f"--kill-after={max(1, math.ceil(spec.grace))}", str(math.ceil(spec.limit))] if spec.limit else []
     return " && ".join([*steps, f"exec {shlex.join([*limit, *spec.command])}"])
+
+
+def _expanded(spec: Spec) -> dict[str, str]:
+    """The variables in which Ray would put others, as far as a shell can set them."""
+    return {name: value for name, value in spec.environ.items() if "$" in value and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)}
 
 
 def _gpus(spec: Spec, here: Sequence[Node], grows: bool) -> dict[str, Any]:

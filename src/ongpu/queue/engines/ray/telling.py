@@ -10,7 +10,7 @@ from ongpu.queue import job as jobs
 from ongpu.queue.answers import at, rows
 from ongpu.queue.asked import from_json
 from ongpu.queue.engines import EngineError
-from ongpu.queue.engines.ray.asking import MINE
+from ongpu.queue.engines.ray.asking import AGAIN, MINE
 from ongpu.queue.engines.ray.cluster import Node
 from ongpu.queue.job import Spec, Told
 from ongpu.queue.remote import one_line
@@ -118,7 +118,7 @@ def _spec(row: Any) -> Spec:
 
 def _variables(row: Any) -> dict[str, str]:
     found = at(row, "runtime_env", "env_vars")
-    ours = ("ONGPU_JOB", "ONGPU_ATTEMPT", "ONGPU_ARRAY_INDEX", "RAY_JOB_STOP_WAIT_TIME_S")
+    ours = ("ONGPU_JOB", "ONGPU_ATTEMPT", "ONGPU_ARRAY_INDEX", "RAY_JOB_STOP_WAIT_TIME_S", AGAIN)
     return {key: str(value) for key, value in found.items() if key not in ours} if isinstance(found, dict) else {}
 
 

@@ -1,6 +1,7 @@
 """Slurm's programs, asked: each under a time limit, in one language and one clock; what they refuse becomes one line with what to do."""
 
 import contextlib
+import errno
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -48,13 +49,20 @@ def ask(argv: Sequence[str], given: str | None = None, environ: Mapping[str, str
     if conf and not os.path.exists(conf):  # Slurm would look for one over the network
         raise EngineError(f"SLURM_CONF={conf}: no such file", f"SLURM_CONF={conf}：没有这个文件", 3)
     if environ is None:
-        env = {**clean(os.environ), "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8"}
+        # lists of an array's tasks whole, not cut after 64 characters
+        env = {**clean(os.environ), "SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0", "LC_ALL": "C.UTF-8"}
     else:
         env = clean(environ)  # a job gets it, so nothing is added
     source = subprocess.DEVNULL if given is None else subprocess.PIPE
-    with subprocess.Popen(
-        [place, *argv[1:]], stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, start_new_session=True
-    ) as process:
+    try:
+        started = subprocess.Popen(
+            [place, *argv[1:]], stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, start_new_session=True
+        )
+    except OSError as error:
+        long = error.errno == errno.E2BIG  # of an array of numbers without order, of an environment
+        said = "数组编号、参数或环境变量太长" if long else error.strerror
+        raise EngineError(f"{argv[0]}: {error.strerror}", f"{argv[0]}：{said}") from None
+    with started as process:
         data = None if given is None else given.encode("utf-8", "surrogateescape")
         out, err = _wait(process, argv, data, limit)
     return Answer(out.decode("utf-8", "replace"), err.decode("utf-8", "replace"), process.returncode)

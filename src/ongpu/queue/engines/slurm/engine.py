@@ -5,7 +5,8 @@ import re
 import secrets
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from ongpu.queue.engines.slurm.known import Known
 from ongpu.queue.engines.slurm.nodes import Node
 from ongpu.queue.engines.slurm.rows import Row
 from ongpu.queue.engines.slurm.told import MARK, ours, remembered, told
-from ongpu.queue.job import FAILED, HELD, LIVE, LOST, OVER, WAITING, Listing, Spec, Told, Want
+from ongpu.queue.job import CANCELLED, FAILED, HELD, LIVE, LOST, OVER, WAITING, Listing, Spec, Told, Want
 
 if TYPE_CHECKING:
     from ongpu.queue.config import Config
@@ -71,15 +72,15 @@ class Slurm:
         for spec in specs:
             script.refuse_bad(checked(spec), os.geteuid() == 0)
         settings, nodes = self.known.settings(), self.known.nodes()
-        self._check_after(specs)
+        where = partial(self._where, settings, nodes, self._settled(specs))
         self._make_folder()
         many = script.groups(specs)
         if len(many) > 1:
-            self._try(many, settings, nodes, now)
+            self._try(many, where, now)
         done: list[tuple[str, list[Spec]]] = []
         try:
             for group in many:
-                done.append((self._batch(group, settings, nodes, now, held=len(many) > 1), group))
+                done.append((self._batch(group, where, now, held=len(many) > 1), group))
             if len(many) > 1:
                 expect(ask(["scontrol", "release", ",".join(job for job, _ in done)]), "scontrol release")
         except BaseException:
@@ -88,28 +89,30 @@ class Slurm:
             raise
         return [job if spec.index is None else f"{job}_{spec.index}" for job, group in done for spec in group]
 
-    def _where(self, spec: Spec, settings: Mapping[str, str], nodes: Sequence[Node], held: bool) -> script.Where:
+    def _where(
+        self, settings: Mapping[str, str], nodes: Sequence[Node], settled: frozenset[tuple[str, str]], spec: Spec, held: bool
+    ) -> script.Where:
         own = self.config.slurm
         return script.Where(
             gres=cluster.gres(spec, nodes), memory=cluster.share(spec, nodes, settings), folder=self.folder,
             ongpu=script.gate_words(sys.executable), partition=own.partition, account=own.account, qos=own.qos, extra=own.extra,
-            wckey=settings.get("TrackWCKey", "").lower() == "yes", held=held,
+            wckey=settings.get("TrackWCKey", "").lower() == "yes", settled=settled, held=held,
         )  # fmt: skip
 
-    def _try(self, many: Sequence[Sequence[Spec]], settings: Mapping[str, str], nodes: Sequence[Node], now: float) -> None:
+    def _try(self, many: Sequence[Sequence[Spec]], where: Callable[[Spec, bool], script.Where], now: float) -> None:
         """Raises EngineError for what can never run. What is asked for alike is tried once."""
         told: set[tuple[str, ...]] = set()
         for group in many:
-            options = script.options(group[:1], self._where(group[0], settings, nodes, held=False), now, "")
+            options = script.options(group[:1], where(group[0], False), now, "")
             alike = tuple(word for word in options if not word.startswith(("--job-name=", "--output=", "--array=", "--chdir=")))
             if alike not in told:
                 told.add(alike)
                 expect(ask(["sbatch", "--test-only", *options], "#!/bin/sh\n"), "sbatch")
 
-    def _batch(self, group: Sequence[Spec], settings: Mapping[str, str], nodes: Sequence[Node], now: float, held: bool) -> str:
+    def _batch(self, group: Sequence[Spec], where_of: Callable[[Spec, bool], script.Where], now: float, held: bool) -> str:
         spec = group[0]
         token = secrets.token_hex(6)
-        where = self._where(spec, settings, nodes, held)
+        where = where_of(spec, held)
         argv = ["sbatch", *script.options(group, where, now, f"{MARK}{token} {spec.project}".strip())]
         text = script.script(group, where)
         try:
@@ -130,23 +133,30 @@ class Slurm:
         except EngineError:
             return None
 
-    def _check_after(self, specs: Sequence[Spec]) -> None:
-        """Slurm takes a dependency on a job that never was, or that it has forgotten, and starts at once."""
-        wanted = {job for spec in specs for _, job in spec.after}
+    def _settled(self, specs: Sequence[Spec]) -> frozenset[tuple[str, str]]:
+        """Of what is waited for: that which is over as it is to be, and which slurmctld has forgotten. Of such a job it starts what waits
+        at once, however it ended, or refuses it (since 23.11). Raises EngineError for what never was, or can never be."""
+        wanted = sorted({pair for spec in specs for pair in spec.after})
+        for _, job in wanted:
+            _check(job)
         if not wanted:
-            return
-        known = {job.id: job for job in self.jobs(Want(ids=tuple(wanted), most=None)).jobs}
-        arrays = {job.array for job in known.values() if job.array}
-        for spec in specs:
-            for how, job in spec.after:
-                if job not in known and job not in arrays:
-                    raise EngineError(f"{job}: no such job to wait for", f"{job}：没有可等待的这个作业")
-                ended = known.get(job)
-                if how == "ok" and ended is not None and ended.state in (FAILED, LOST, "cancelled"):
-                    raise EngineError(
-                        f"job {job} ended {ended.state}: what waits for its success can never start",
-                        f"作业 {job} 没有成功（{ended.state}）：等待它成功的作业永远无法启动",
-                    )
+            return frozenset()
+        known = self.jobs(Want(ids=tuple({job for _, job in wanted}), most=None)).jobs
+        there = {name for row in self.known.live() for name in (row.id, row.array, row.raw)}
+        settled = set()
+        for how, job in wanted:
+            mine = [one for one in known if job in (one.id, one.array)]
+            if not mine:
+                raise EngineError(f"{job}: no such job to wait for", f"{job}：没有可等待的这个作业")
+            bad = next((one for one in mine if one.state in (FAILED, LOST, CANCELLED)), None) if how == "ok" else None
+            if bad:
+                raise EngineError(
+                    f"job {bad.id} ended {bad.state}: what waits for its success can never start",
+                    f"作业 {bad.id} 没有成功（{bad.state}）：等待它成功的作业永远无法启动",
+                )
+            if job not in there and all(one.state in OVER for one in mine):
+                settled.add((how, job))
+        return frozenset(settled)
 
     def _make_folder(self) -> None:
         try:

@@ -30,6 +30,8 @@ TABLE: Sequence[tuple[str, str, str, bool]] = (
     ("could not open slurm.conf", "no slurm.conf here (/etc/slurm/slurm.conf or $SLURM_CONF): copy the cluster's, or for one machine: "
      "ongpu queue setup slurm --single-node",
      "这里没有 slurm.conf（/etc/slurm/slurm.conf 或 $SLURM_CONF）：复制集群的那份；单机可用：ongpu queue setup slurm --single-node", True),
+    ("talking to the database: connection refused", "Slurm's database does not answer: systemctl status slurmdbd on its machine",
+     "Slurm 数据库没有应答：在其所在机器上执行 systemctl status slurmdbd", False),
     ("unable to contact slurm controller", "Slurm's controller does not answer: on its machine: systemctl status slurmctld, and the end of its "
      "SlurmctldLogFile; from here: scontrol ping", "Slurm 控制进程没有应答：在其所在机器上执行 systemctl status slurmctld，并看 SlurmctldLogFile 末尾；从这里：scontrol ping", True),
     ("connection refused", "Slurm's controller does not answer: on its machine: systemctl status slurmctld, and the end of its "

@@ -5,6 +5,7 @@ import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from ongpu.queue.engines import EngineError
 from ongpu.queue.engines.slurm import nodes as cluster
 from ongpu.queue.engines.slurm import printed, record, rows
 from ongpu.queue.engines.slurm.ask import ask, expect, refusal
@@ -52,18 +53,21 @@ class Known:
     def past(self, want: Want, live: Mapping[str, Row]) -> tuple[dict[str, Row], tuple[str, str] | None]:
         """What has ended and Slurm forgot, of its accounts or of jobcomp's file; and why there is none."""
         columns = ",".join(printed.SACCT)
-        argv = ["sacct", "-X", "-n", "-P", f"--delimiter={printed.DELIMITER}", "-o", columns, f"--starttime=now-{FORGET}seconds"]
+        argv = ["sacct", "-X", "-n", "-P", f"--delimiter={printed.DELIMITER}", "-o", columns]
         if want.ids:
             bare = [job for job in want.ids if job not in live and record.valid(job)]
             if not bare:
                 return {}, None
-            argv += ["-j", ",".join(bare)]
+            argv += ["-j", ",".join(bare)]  # of all times
         else:
-            argv += ["-u", want.user or getpass.getuser()]
-        answer = ask(argv)
-        if answer.code == 0:
-            return {row.id: row for row in printed.from_sacct(answer.out) if row.index is not None or not row.tasks}, None
-        error = refusal(answer, "sacct")
+            argv += ["-u", want.user or getpass.getuser(), f"--starttime=now-{FORGET}seconds"]
+        try:
+            answer = ask(argv)
+            if answer.code == 0:
+                return {row.id: row for row in printed.from_sacct(answer.out) if row.index is not None or not row.tasks}, None
+            error = refusal(answer, "sacct")
+        except EngineError as late:  # not there, or its database hangs: what lives is told all the same
+            error = late
         there = {row.raw for row in live.values()} | {row.array for row in live.values()}
         return self._jobcomp(want, there), (error.english, error.chinese)
 

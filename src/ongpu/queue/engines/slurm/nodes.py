@@ -9,9 +9,12 @@ from ongpu.queue.engines.slurm.printed import fields
 from ongpu.queue.engines.slurm.rows import Row, numbers
 from ongpu.queue.job import Card, Spec
 
-CLOSED = ("DOWN", "DRAIN", "FAIL", "INVAL", "NOT_RESPONDING", "MAINT", "POWERED_DOWN", "UNKNOWN", "FUTURE", "PLANNED_DOWN")
+# Of the words of a state (slurm_protocol_defs.c, 22.05 to 25.05). A node that is powered down is none: Slurm wakes it for a job.
+CLOSED = frozenset({"DOWN", "DRAIN", "ERROR", "FAIL", "FUTURE", "INVALID_REG", "MAINTENANCE", "NOT_RESPONDING", "UNKNOWN"})
 GATE = "ongpu gate:"  # the mark of our health check's drains
-_GRES = lazy(r"gpu(?::(?P<type>[A-Za-z][\w.-]{0,63}))?:(?P<count>\d{1,5})(?:\((?:S:[\d,-]{1,100}|IDX:(?P<idx>[\d,-]{1,400}|N/A))\))?")
+_GRES = lazy(  # "gpu:2" has no type, "gpu:3090:2" has one
+    r"(?:^|,)gpu(?::(?P<type>\w[\w.-]{0,63}))??(?::(?P<count>\d{1,5}))?(?:\((?:IDX:(?P<idx>[\d,-]{1,400})|[^()]{0,400})\))?(?=,|$)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +33,7 @@ class Node:
     @property
     def closed(self) -> bool:
         """Whether Slurm starts nothing there."""
-        return any(word in self.state for word in CLOSED)
+        return "*" in self.state or not CLOSED.isdisjoint(self.state.split("+"))
 
 
 def read(text: str) -> list[Node]:
@@ -53,7 +56,7 @@ def read(text: str) -> list[Node]:
 
 def types(gres: str) -> tuple[str, ...]:
     """("a100", "a100", "v100") of "gpu:a100:2(S:0-1),gpu:v100:1"; at most 256 of a node."""
-    return tuple(match["type"] or "" for match in _GRES.finditer(gres) for _ in range(min(256, int(match["count"]))))[:256]
+    return tuple(match["type"] or "" for match in _GRES.finditer(gres) for _ in range(min(256, int(match["count"] or 1))))[:256]
 
 
 def cards(nodes: Iterable[Node], rows: Iterable[Row]) -> tuple[Card, ...]:
@@ -147,7 +150,8 @@ def share(spec: Spec, nodes: Sequence[Node], config: Mapping[str, str]) -> int |
     else would start there. None: Slurm has one, or counts no memory."""
     if spec.host_memory or "MEMORY" not in config.get("SelectTypeParameters", "").upper():
         return None
-    if any(config.get(name, "UNLIMITED") not in ("UNLIMITED", "0", "") for name in ("DefMemPerCPU", "DefMemPerNode", "DefMemPerGPU")):
+    names = ("DefMemPerCPU", "DefMemPerNode", *(("DefMemPerGPU",) if spec.gpus else ()))
+    if any(config.get(name, "UNLIMITED") not in ("UNLIMITED", "0", "") for name in names):
         return None
     able = [node for node in nodes if len(node.gpus) >= max(1, spec.gpus)] if spec.gpus else list(nodes)
     if spec.gpus:

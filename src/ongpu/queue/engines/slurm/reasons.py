@@ -1,8 +1,8 @@
 # ruff: noqa: E501 - the words stand in one piece
 """Why Slurm lets a job wait or ended it, in plain words and with what to do.
 
-The names are those of https://slurm.schedmd.com/job_reason_codes.html (all of them, 25.05) and of squeue(1) 22.05; those of limits are
-put together from what is limited, for whom and how.
+The names are those of https://slurm.schedmd.com/job_reason_codes.html (all of them, 25.05), of squeue(1) 22.05 and of
+src/common/job_state_reason.c up to 26.05; those of limits are put together from what is limited, for whom and how.
 """
 
 import re
@@ -35,8 +35,8 @@ WORDS: Mapping[str, tuple[str, str, str, str]] = {
                           "重新排队次数过多（MAX_BATCH_REQUEUE，5 次）：已挂起", "先查它为何起不来（节点的 slurmd.log），再 ongpu release ID"),
     "JobArrayTaskLimit": ("its array runs as many at once as it may", "more at once: scontrol update JobId=ID ArrayTaskThrottle=N",
                           "该数组同时运行的数量已到上限", "提高上限：scontrol update JobId=ID ArrayTaskThrottle=N"),
-    "JobLaunchFailure": ("it could not be started or was killed at its start: a working folder or script that the node does not see, a failed prolog",
-                         "the end of the node's SlurmdLogFile", "无法启动或刚启动就被杀：节点看不到工作目录或脚本、prolog 失败", "看该节点 SlurmdLogFile 的末尾"),
+    "JobLaunchFailure": ("it could not be started or was killed at its start: a working folder, output file or script that the node does not see, a failed prolog",
+                         "the end of the node's SlurmdLogFile", "无法启动或刚启动就被杀：节点看不到工作目录、输出文件或脚本，或 prolog 失败", "看该节点 SlurmdLogFile 的末尾"),
     "ReqNodeNotAvail": ("a node that it needs is down, drained, reserved or busy", "sinfo -R says why; a reservation may be near: scontrol show reservation",
                         "所需节点处于 down、drain、被预留或忙碌", "sinfo -R 可看原因；可能即将有预留：scontrol show reservation"),
     "NodeDown": ("a node that it needs is down", "sinfo -R; then scontrol update NodeName=NODE State=RESUME", "所需节点 down", "sinfo -R；处理后 scontrol update NodeName=节点 State=RESUME"),
@@ -76,19 +76,26 @@ WORDS: Mapping[str, tuple[str, str, str, str]] = {
     "BurstBufferOperation": ("its burst buffer failed", "scontrol show burst", "突发缓冲操作失败", "scontrol show burst"),
     "BurstBufferResources": ("the burst buffer has no room for it", "scontrol show burst", "突发缓冲空间不足", "scontrol show burst"),
     "BurstBufferStageIn": ("its files are being brought into the burst buffer", "wait", "正在把文件载入突发缓冲", "等待"),
+    "ReservationInvalid": ("its reservation cannot be used", "scontrol show reservation", "它的预留不可用", "scontrol show reservation"),
+    "MaxPoweredUpNodes": ("as many nodes are powered up as may be", "wait for one to be free: scontrol show config | grep max_powered_nodes", "已开机的节点数到达上限",
+                          "等其中有空闲：scontrol show config | grep max_powered_nodes"),
+    "MpiPortsBusy": ("the ports reserved for MPI are taken", "wait; scontrol show config | grep MpiParams", "为 MPI 保留的端口已用完", "等待；scontrol show config | grep MpiParams"),
+    "NvidiaImexChannels": ("NVIDIA's IMEX channels are all in use", "wait; the operator raises imex_channel_count in SwitchParameters", "NVIDIA IMEX 通道已用完",
+                           "等待；管理员可提高 SwitchParameters 的 imex_channel_count"),
     "InactiveLimit": ("it was idle for longer than InactiveLimit", "scontrol show config | grep InactiveLimit", "空闲时间超过 InactiveLimit", "scontrol show config | grep InactiveLimit"),
     # how it ended
     "NonZeroExitCode": ("it ended with an error of its own", "ongpu logs ID", "程序自身出错结束", "ongpu logs ID"),
     "TimeLimit": ("it reached its time limit", "a longer limit, or a checkpoint signal (--checkpoint) and go on from there", "到达时限", "加长时限，或声明检查点信号（--checkpoint）后续跑"),
     "OutOfMemory": ("it used more host memory than it asked for, and the kernel killed it", "ask for more: --host-memory", "主机内存超过申请量，被内核杀死", "申请更多：--host-memory"),
     "SystemFailure": ("Slurm, a file system or the network failed", "slurmctld.log; submit it again", "Slurm、文件系统或网络故障", "看 slurmctld.log；重新提交"),
+    "RaisedSignal": ("a signal ended it", "ongpu logs ID", "被信号终止", "ongpu logs ID"),
     "RaisedSignal:53(Real-time_signal_19)": ("its output file or working folder could not be opened on the node", "a folder that the node sees and you may write to",
                                              "节点上打不开输出文件或工作目录", "改用节点可见且可写的目录"),
 }  # fmt: skip
 
 _LIMIT = lazy(
     r"(AssocGrp|AssocMax|QOSGrp|QOSMax|QOSMin|Max)(BB|Billing|Cpu|CPU|Energy|GRES|Jobs?|License|Memory|Mem|Node|SubmitJobs?|Unknown|WallDuration|Wall)"
-    r"(RunMinutes|Minutes)?(NotSatisfied)?(?:Per(Job|Node|User|Account))?(?:Limit)?"
+    r"(RunMinutes|RunMins|Minutes)?(NotSatisfied)?(?:Per(Job|Node|User|Account))?(?:Limit)?"
 )
 _WHAT = {
     "BB": ("burst buffer", "突发缓冲"), "Billing": ("billing units", "计费单位"), "Cpu": ("CPUs", "CPU"), "CPU": ("CPUs", "CPU"), "Energy": ("energy", "能耗"),

@@ -6,6 +6,7 @@ All of it may hold what other users wrote (names, comments): nothing is trusted 
 import json
 import re
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 from ongpu.lazy import dataclass, lazy, replace
@@ -14,7 +15,8 @@ from ongpu.queue.engines import EngineError
 
 UNSET = 0xFFFFFFFC  # from NO_VAL-2 on, 32 bits mean "not set" or "infinite" (slurm.h)
 _IDX = lazy(r"gpu(?::[^:(,]{1,64})?:(\d{1,5})\(IDX:([\d,-]{1,400})\)")
-_GPUS = lazy(r"(?:gres[/:])?gpu(?::(?P<type>[A-Za-z][\w.-]{0,63}))?(?:[:=](?P<count>\d{1,5}))?")
+_GPUS = lazy(r"(?:gres[/:])?gpu(?::(?P<type>\w[\w.-]{0,63}))??(?:[:=](?P<count>\d{1,5}))?")  # "gpu:2" has no type, "gpu:3090:2" has one
+_HOSTS = lazy(r"(?:[^,\[\]\s]{1,200}|\[[\d,-]{1,4000}\]){1,16}")
 _SIZE = lazy(r"mem=(\d{1,15}(?:\.\d{1,3})?)([KMGTP]?)")
 
 
@@ -133,7 +135,8 @@ def _job(job: Mapping[str, Any]) -> Row | None:
         ended=_time(job.get("end_time")), limit=60.0 * minutes if minutes else None, nodes=nodes, gres=gres, gpus=len(gres) or count,
         type=kind,
         cpus=_number(job.get("cpus")), memory=memory_of(_text(job.get("tres_req_str"))), comment=_text(job.get("comment")),
-        folder=_text(job.get("current_working_directory")), output=_text(job.get("standard_output")), command=_text(job.get("command")),
+        folder=_text(job.get("current_working_directory")), output=_text(job.get("stdout_expanded")) or _text(job.get("standard_output")),
+        command=_text(job.get("command")),
         restarts=_number(job.get("restart_cnt")) or 0, priority=_number(job.get("priority")), dependency=_text(job.get("dependency")),
         partition=_text(job.get("partition")), account=_text(job.get("account")), reservation=_text(job.get("resv_name")),
     )  # fmt: skip
@@ -192,21 +195,27 @@ def numbers(text: str) -> list[int]:
 
 
 def hosts(text: str, most: int = 4096) -> list[str]:
-    """The names of a host list: "gpu[01-03,7],login1"; at most so many."""
+    """The names of a host list: "gpu[01-03,7],login1", "rack[1-2]n[1-8]"; at most so many."""
     found: list[str] = []
-    for part in re.findall(r"[^,\[\]\s]{1,200}(?:\[[\d,-]{1,4000}\])?[^,\[\]\s]{0,200}", text[:65_536]):
-        head, bracket, rest = part.partition("[")
-        if not bracket:
-            found.append(part)
-            continue
-        inside, _, tail = rest.partition("]")
-        for piece in inside.split(","):
-            first, _, last = piece.partition("-")
-            if first.isdecimal() and (last or first).isdecimal():
-                upto = min(int(last or first), int(first) + most)
-                found += [f"{head}{number:0{len(first)}}{tail}" for number in range(int(first), upto + 1)]
+    for part in _HOSTS.finditer(text[:65_536]):
+        names = [""]
+        for piece in re.split(r"(\[[^]]*\])", part[0]):
+            ends = _numbered(piece[1:-1], most) if piece.startswith("[") else [piece]
+            names = list(islice((name + end for name in names for end in ends), most))
+        found += names
         if len(found) > most:
             break
+    return found[:most]
+
+
+def _numbered(text: str, most: int) -> list[str]:
+    """Of "01-03,7": as wide as they are written."""
+    found: list[str] = []
+    for piece in text.split(","):
+        first, _, last = piece.partition("-")
+        if first.isdecimal() and (last or first).isdecimal():
+            upto = min(int(last or first), int(first) + most)
+            found += [f"{number:0{len(first)}}" for number in range(int(first), upto + 1)]
     return found[:most]
 
 

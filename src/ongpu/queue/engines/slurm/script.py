@@ -15,13 +15,14 @@ from ongpu.queue.engines import EngineError
 from ongpu.queue.job import Spec
 
 NICE = 100  # Slurm's nice points for one of our priority: its factors are of some thousands (priority/multifactor)
+NOT_FOUND = 127  # as a shell ends that finds no such command
 PER_TASK = frozenset({"command", "index", "output"})  # fields in which the tasks of an array may differ
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Where:
     """What the cluster and the configuration add. gres: as --gres takes it; memory: MiB where none was asked for and Slurm has no
-    default; folder: of the records; ongpu: the words that start it on the nodes."""
+    default; folder: of the records; ongpu: the words that start it on the nodes; settled: what of `after` is so already."""
 
     gres: str = ""
     memory: int | None = None
@@ -32,6 +33,7 @@ class Where:
     qos: str = ""
     wckey: bool = False
     extra: tuple[str, ...] = ()
+    settled: frozenset[tuple[str, str]] = frozenset()
     held: bool = False
 
 
@@ -70,8 +72,8 @@ def options(specs: Sequence[Spec], where: Where, now: float, comment: str) -> li
     if spec.index is not None:
         at_once = f"%{spec.at_once}" if spec.at_once else ""
         found.append(f"--array={ranges(one.index for one in specs if one.index is not None)}{at_once}")
-    if spec.after:
-        found += [f"--dependency={dependency(spec.after)}", "--kill-on-invalid-dep=yes"]
+    if after := [pair for pair in spec.after if pair not in where.settled]:
+        found += [f"--dependency={dependency(after)}", "--kill-on-invalid-dep=yes"]
     if spec.begin is not None and spec.begin > now:
         found.append(f"--begin=now+{math.ceil(spec.begin - now)}seconds")
     found.append("--requeue" if spec.on_reboot == "requeue" or spec.retries or spec.checkpoint else "--no-requeue")
@@ -90,14 +92,18 @@ def options(specs: Sequence[Spec], where: Where, now: float, comment: str) -> li
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """ "0-3,7" of 0, 1, 2, 3, 7."""
-    parts: list[list[int]] = []
+    """ "0-3,10-30:10" of 0, 1, 2, 3, 10, 20, 30."""
+    parts: list[list[int]] = []  # first, last, step
     for number in sorted(numbers):
-        if parts and number == parts[-1][1] + 1:
-            parts[-1][1] = number
+        step = number - parts[-1][1] if parts else 0
+        if parts and parts[-1][2] in (0, step):
+            parts[-1][1:] = [number, step]
         else:
-            parts.append([number, number])
-    return ",".join(f"{first}" if first == last else f"{first}-{last}" for first, last in parts)
+            parts.append([number, number, 0])
+    return ",".join(
+        f"{first}" if not step else f"{first},{last}" if step == last - first > 1 else f"{first}-{last}{f':{step}' if step > 1 else ''}"
+        for first, last, step in parts
+    )
 
 
 def clock(seconds: float) -> str:
@@ -119,12 +125,17 @@ def dependency(after: Sequence[tuple[str, str]]) -> str:
 def pattern(specs: Sequence[Spec], folder: Path) -> str:
     """Where sbatch puts the output: the file that was asked for, literally, else one of ours. An array whose tasks have each their own
     writes Slurm's own words into ours (the script sends the command's where they belong)."""
-    asked = {spec.output for spec in specs}
-    if len(asked) == 1 and specs[0].output:
+    if specs[0].output and not _own_output(specs):
         place = Path(specs[0].folder or ".", specs[0].output) if specs[0].folder else Path(specs[0].output)
         return str(place).replace("%", "%%")
     ours = str(folder).replace("%", "%%")
     return f"{ours}/%A_%a.out" if specs[0].index is not None else f"{ours}/%j.out"
+
+
+def _own_output(specs: Sequence[Spec]) -> bool:
+    """Whether the script itself sends the command's output to its file: each task has another, or its name holds a backslash, which
+    Slurm takes out of any path."""
+    return len({spec.output for spec in specs}) > 1 or "\\" in (specs[0].output and specs[0].folder + specs[0].output)
 
 
 def output(spec: Spec, job: str, folder: Path) -> Path:
@@ -153,6 +164,7 @@ def script(specs: Sequence[Spec], where: Where) -> str:
         *_commands(specs),
         size,
         f"ongpu_note start {start}",
+        *_folder(spec),
         "ongpu_stopped=",
         *_traps(check),
         *_run(check),
@@ -164,15 +176,32 @@ def script(specs: Sequence[Spec], where: Where) -> str:
 
 def _commands(specs: Sequence[Spec]) -> list[str]:
     """Sets $1 ... to the command, and sends its output where this task has a file of its own."""
-    several = len({spec.command for spec in specs}) > 1
-    apart = len({spec.output for spec in specs}) > 1
-    if not several and not apart:
-        return ["set -- " + shlex.join(specs[0].command)]
-    lines = ['case "$SLURM_ARRAY_TASK_ID" in']
-    for spec in specs:
-        own = f"; ongpu_out={shlex.quote(str(Path(spec.folder or '.', spec.output)))}" if apart and spec.output else ""
-        lines.append(f"{spec.index}) set -- {shlex.join(spec.command)}{own} ;;")
-    return [*lines, "esac", *(['[ -z "$ongpu_out" ] || exec >>"$ongpu_out" 2>&1'] if apart else [])]
+    own = _own_output(specs)
+
+    def line(spec: Spec) -> str:
+        place = f"; ongpu_out={shlex.quote(str(Path(spec.folder or '.', spec.output)))}" if own and spec.output else ""
+        return f"set -- {shlex.join(spec.command)}{place}"
+
+    if len({line(spec) for spec in specs}) == 1:
+        lines = [line(specs[0])]
+    else:
+        lines = ['case "$SLURM_ARRAY_TASK_ID" in', *(f"{spec.index}) {line(spec)} ;;" for spec in specs), "esac"]
+    return [*lines, *(['[ -z "$ongpu_out" ] || exec >>"$ongpu_out" 2>&1'] if own else [])]
+
+
+def _folder(spec: Spec) -> list[str]:
+    """Slurm starts a job whose folder is not there in /tmp, and says so in its output alone."""
+    if not spec.folder.startswith("/"):
+        return []
+    place = shlex.quote(spec.folder)
+    words = '"ongpu: %s: no such folder on %s: not started（该节点没有这个目录，未启动）\\n"'
+    return [
+        f"[ . -ef {place} ] || cd -- {place} 2>/dev/null || {{",
+        f'    printf {words} {place} "${{SLURMD_NODENAME:-$(hostname -s)}}" >&2',
+        f'    ongpu_note end "$ONGPU_ATTEMPT" "$(date +%s)" {NOT_FOUND}',
+        f"    exit {NOT_FOUND}",
+        "}",
+    ]
 
 
 def _traps(check: str) -> list[str]:
@@ -185,10 +214,11 @@ def _traps(check: str) -> list[str]:
 
 
 def _run(check: str) -> list[str]:
-    """A shell without a terminal lets what it starts in the background ignore SIGINT and SIGQUIT."""
-    heeds = f"env --default-signal={check} " if check in ("INT", "QUIT") else ""
+    """A shell without a terminal lets what it starts in the background ignore SIGINT and SIGQUIT; coreutils' env knows a way since 8.31."""
+    heeds = f"env --default-signal={check}"
     return [
-        f'{heeds}"$@" &',
+        *([f'! {heeds} true 2>/dev/null || set -- {heeds} "$@"'] if check in ("INT", "QUIT") else []),
+        '"$@" &',
         "ongpu_pid=$!",
         "while :; do",
         '    wait "$ongpu_pid"',

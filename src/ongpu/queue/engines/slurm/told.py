@@ -36,10 +36,13 @@ STATES = {
     "COMPLETED": (DONE, "ok"), "FAILED": (FAILED, ""), "TIMEOUT": (FAILED, TIMEOUT), "OUT_OF_MEMORY": (FAILED, "host-memory"),
     "NODE_FAIL": (LOST, VANISHED), "BOOT_FAIL": (FAILED, NOT_STARTED), "LAUNCH_FAILED": (FAILED, NOT_STARTED), "RECONFIG_FAIL": (FAILED,
     NOT_STARTED),
-    "DEADLINE": (CANCELLED, NOT_STARTED), "CANCELLED": (CANCELLED, ""), "PREEMPTED": (FAILED, PREEMPTED), "REVOKED": (CANCELLED,
+    "DEADLINE": (FAILED, TIMEOUT), "CANCELLED": (CANCELLED, ""), "PREEMPTED": (FAILED, PREEMPTED), "REVOKED": (CANCELLED,
     NOT_STARTED),
     "EXPEDITING": (WAITING, ""),
 }  # fmt: skip
+# Exit codes that no program ended with: "0:53" where slurmd could not open the output, "0:125" (SIG_OOM, 253, in slurm_protocol_defs.h)
+NO_OUTPUT = 128 + 53
+MADE_UP = (NO_OUTPUT, 128 + 125)
 # said beside a base state, and telling more
 BEFORE = ("COMPLETING", "REQUEUE_HOLD", "SPECIAL_EXIT", "CONFIGURING", "STAGE_OUT", "RESV_DEL_HOLD")
 
@@ -52,10 +55,13 @@ def state(row: Row) -> tuple[str, str]:
     name = row.reason.partition(",")[0].strip()
     if found == WAITING and (name in reasons.HELD or "held state" in name or "requeued held" in name or row.priority == 0):
         return HELD, ""
+    if word == "DEADLINE" and not row.nodes:
+        return CANCELLED, NOT_STARTED
     if found == FAILED and not ended:
         if name == "TimeLimit":
             return FAILED, TIMEOUT
-        never = not row.nodes or name in ("BadConstraints", "InvalidAccount", "InvalidQOS") or (name == "JobLaunchFailure" and not row.code)
+        never = not row.nodes or name in ("BadConstraints", "InvalidAccount", "InvalidQOS") or row.code == NO_OUTPUT
+        never = never or (name == "JobLaunchFailure" and not row.code)
         if never:
             ended = NOT_STARTED
         else:
@@ -69,7 +75,7 @@ def told(row: Row, kept: Kept | None, runs: Sequence[Run], now: float) -> Told:
     last = runs[-1] if runs else None
     over = here in OVER
     spec = kept.spec(row.index) if kept else spec_of(row)
-    code = row.code if over and (row.nodes or runs) else None  # else it never ran
+    code = row.code if over and (row.nodes or runs) and row.code not in MADE_UP else None  # else it never ran
     started = row.started if here not in (WAITING, HELD) or over else None
     gpus = tuple(f"{node}:gpu{index}" for node, index in row.gres)
     if last is not None:

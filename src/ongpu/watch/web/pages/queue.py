@@ -14,10 +14,10 @@ from ongpu.watch.web.pages.now import tile
 from ongpu.watch.web.queue.reading import RUNS, SPANS, Seen, title
 from ongpu.watch.web.queue.sums import Share
 from ongpu.watch.web.reading import Body
-from ongpu.watch.web.words import clock, span, word
+from ongpu.watch.web.words import clock, minute, span, word
 
 SHOWN = 100  # jobs of one table
-LATEST = 30  # of those that ended
+LATEST, FEW = 30, 8  # of those that ended; on a narrow window (ongpu.css)
 CARDS = 128  # GPUs that are listed
 LISTED = 200  # runs of the table beside the chart
 EDGES = {"ok": "green", "suspect": "amber", "testing": "amber", "drained": "red"}
@@ -199,7 +199,7 @@ def running(seen: Seen, lang: str) -> Html:
     if not rows:
         return tag("p", word("none_running", lang), class_="soft")
     table = _table("id:nowrap name:wide user on_gpus:nowrap begun:nowrap ran_for:n time_left:n busy_peak:n", rows, lang)
-    return Html(table + _more(seen.count(RUNNING, ENDING, STARTING) - len(rows), lang))
+    return Html(table + _more(seen.count(RUNNING, ENDING, STARTING), len(rows), lang))
 
 
 def waiting(seen: Seen, lang: str) -> Html:
@@ -213,7 +213,7 @@ def waiting(seen: Seen, lang: str) -> Html:
     if not rows:
         return tag("p", word("none_waiting", lang), class_="soft")
     table = _table("nr:n id:nowrap name:wide user asks_for:asks waits_for:n because_of:wide expected_at:nowrap", rows, lang)
-    return Html(table + _more(seen.count(WAITING, HELD) - len(rows), lang))
+    return Html(table + _more(seen.count(WAITING, HELD), len(rows), lang))
 
 
 def asks(job: Told, lang: str) -> str:
@@ -224,7 +224,9 @@ def asks(job: Told, lang: str) -> str:
 def _start(job: Told, seen: Seen, lang: str) -> str:
     """When it may start; "not known" where nobody can tell."""
     at = seen.expected.get(job.id)
-    return word("unknown_when", lang) if at is None else clock(max(at, seen.at), seen.at)
+    if at is None:
+        return word("unknown_when", lang)
+    return word("at_once", lang) if at - seen.at < 5 else word("starts_in", lang, length=span(at - seen.at, lang), when=minute(at, seen.at))
 
 
 def ended(seen: Seen, lang: str) -> Html:
@@ -238,8 +240,8 @@ def ended(seen: Seen, lang: str) -> Html:
         ))  # fmt: skip
     if not rows:
         return tag("p", word("none_ended", lang), class_="soft")
-    table = _table("id:nowrap name:wide user ended_at:nowrap ran_for:n on_gpus:nowrap ended_how diagnosis:wide", rows, lang)
-    return Html(table + _more(seen.count(*OVER) - len(rows), lang))
+    table = _table("id:nowrap name:wide user ended_at:nowrap ran_for:n on_gpus:nowrap ended_how diagnosis:wide", rows, lang, kind="latest")
+    return Html(table + _more(seen.count(*OVER), min(len(rows), FEW), lang))
 
 
 def _chip(job: Told, lang: str) -> Html:
@@ -262,8 +264,8 @@ def _said(text: str) -> Html:
     return tag("div", text, class_="small soft") if text else Html("")
 
 
-def _more(count: int, lang: str) -> Html:
-    return tag("p", prose(word("and_more", lang, count=_many(count))), class_="small soft") if count > 0 else Html("")
+def _more(count: int, shown: int, lang: str) -> Html:
+    return tag("p", prose(word("and_more", lang, count=_many(count))), class_="small soft") if count > shown else Html("")
 
 
 def shares(had: Sequence[Share], by: str, currency: str, lang: str) -> Html:
@@ -285,16 +287,19 @@ def shares(had: Sequence[Share], by: str, currency: str, lang: str) -> Html:
     return _table(columns, rows, lang, {"cost": f" {currency}"})
 
 
-def _table(columns: str, rows: Sequence[Sequence[object]], lang: str, units: Mapping[str, str] | None = None) -> Html:
+def _table(columns: str, rows: Sequence[Sequence[object]], lang: str, units: Mapping[str, str] | None = None, kind: str = "") -> Html:
     """columns: the words of their heads, each with the class of its cells behind a colon. On a narrow window each row is a block, and
     each cell says what it is."""
-    kinds = [(word(name, lang) + (units or {}).get(name, ""), kind) for name, _, kind in (part.partition(":") for part in columns.split())]
-    head = tag("tr", *(tag("th", name, class_="n" if kind == "n" else None, scope="col") for name, kind in kinds))
+    parts = [part.partition(":") for part in columns.split()]
+    heads = [(word(name, lang) + (units or {}).get(name, ""), style) for name, _, style in parts]
+    head = tag("tr", *(tag("th", name, class_="n" if style == "n" else None, scope="col") for name, style in heads))
     body = []
     for row in rows:
-        cells = zip(row, kinds, strict=True)
-        body.append(tag("tr", *(tag("td", tag("div", cell), class_=kind or None, data_name=name) for cell, (name, kind) in cells)))
-    return tag("div", tag("table", tag("thead", head), tag("tbody", *body), class_="rows folding"), class_="scroll")
+        cells = zip(row, heads, strict=True)
+        body.append(tag("tr", *(
+            tag("td", tag("div", cell), class_=style or None, data_name=name[:1].upper() + name[1:]) for cell, (name, style) in cells
+        )))  # fmt: skip
+    return tag("div", tag("table", tag("thead", head), tag("tbody", *body), class_=f"rows folding {kind}".strip()), class_="scroll")
 
 
 def job_page(job: Told, seen: Seen, why: Sequence[tuple[str, str]], output: str | None, lang: str) -> Html:

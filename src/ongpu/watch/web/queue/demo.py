@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from ongpu.hosts.sampling.demo import uuid
 from ongpu.lazy import replace
 from ongpu.queue.engines import Engine, EngineError
+from ongpu.queue.forecast import Terms
 from ongpu.queue.job import CANCELLED, DONE, FAILED, HELD, LIVE, RUNNING, WAITING, Card, Listing, Spec, Told, Want
-from ongpu.queue.placement import Policy
 from ongpu.queue.reasons import Reason
 from ongpu.queue.words import because
 from ongpu.watch.web.queue.reading import Queue
@@ -225,7 +225,7 @@ def opening(make: Callable[[], Made] = Made) -> Callable[[Queue], Engine]:
 
     def begin(queue: Queue) -> Engine:
         made = make()
-        queue.history, queue.policy = made.history, Policy()
+        queue.history, queue.terms = made.history, lambda now: Terms()
         return made
 
     return begin

@@ -1,30 +1,25 @@
-"""When the first that wait may start: as their engine tells it, else by a replay of our own placement, bounded in time."""
+"""When the first that wait may start: as their engine tells it, else by a replay of our own decisions, bounded in time."""
 
 import time
+from collections.abc import Callable
 
-from ongpu.queue.forecast import forecast, lengths
-from ongpu.queue.job import WAITING, Listing
-from ongpu.queue.placement import Policy
-from ongpu.queue.reasons import Reason
+from ongpu.queue.forecast import Terms, lengths
+from ongpu.queue.job import LIVE, WAITING, Listing
+from ongpu.queue.replay import Replay
 
 FIRST, LIMIT = 20, 0.3  # waiting jobs whose start is foretold, and the seconds that this may take
-REPLAYED = ("behind", "headroom", "reserved", "in-turn", "begin", "at-once")  # reasons that a replay of the placement knows of
 
 
-def expected(listing: Listing, policy: Policy | None, now: float) -> dict[str, float]:
-    """Id -> seconds since the epoch. policy None: the jobs are not placed by ours."""
+def expected(listing: Listing, terms: Callable[[float], Terms] | None, now: float) -> dict[str, float]:
+    """Id -> seconds since the epoch. terms None: the jobs are not placed by ours."""
     waiting = [job for job in listing.jobs if job.state == WAITING]
     found = {job.id: float(at) for job in waiting if isinstance(at := job.more.get("expected"), (int, float)) and at > now}
-    if policy is None or listing.warning or not listing.cards:
+    if terms is None or listing.warning or not listing.cards or not waiting:
         return found
-    past, until = lengths(listing.jobs), time.monotonic() + LIMIT
+    until, seen = time.monotonic() + LIMIT, sum(job.state in LIVE for job in listing.jobs)
+    cut = sum(listing.counts.get(state, 0) for state in LIVE) > seen
+    replay = Replay(listing.jobs, listing.cards, terms(now), lengths(listing.jobs), now, cut, lambda: time.monotonic() > until)
     for job in waiting[:FIRST]:
-        reason = Reason.of(job.said)
-        if (reason is None and job.said) or (reason and reason.name not in REPLAYED):
-            continue
-        at = forecast(job.id, listing.jobs, listing.cards, policy, past, now).at
-        if at is not None:
+        if (at := replay.start(job.id).at) is not None:
             found[job.id] = at
-        if time.monotonic() > until:
-            break
     return found

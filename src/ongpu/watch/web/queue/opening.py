@@ -7,6 +7,7 @@ from ongpu.queue import config
 from ongpu.queue.config import Cost
 from ongpu.queue.cost import price
 from ongpu.queue.engines import Engine, EngineError, engine
+from ongpu.queue.engines.local.engine import Local
 from ongpu.queue.job import Told
 from ongpu.watch.web.queue.reading import Queue
 from ongpu.watch.web.reading import Reader
@@ -59,7 +60,9 @@ def of(reader: Reader, submits: bool) -> Queue:
         told = config.load()
         queue.cost, queue.currency = priced(told.cost), told.cost.currency
         if told.engine == "local":
-            queue.history, queue.policy = past, told.policy
+            local = Local(told)
+            queue.history, queue.terms = past, local.terms
+            return local
         return engine(told.engine, told)
 
     return Queue(begin, submits)

@@ -13,8 +13,8 @@ from ongpu.lazy import replace
 from ongpu.queue.asked import checked
 from ongpu.queue.asked import retries as unsaid
 from ongpu.queue.engines import Engine, EngineError, refuse
+from ongpu.queue.forecast import Terms
 from ongpu.queue.job import ENDING, RUNNING, STARTING, Card, Listing, Spec, Told, Want
-from ongpu.queue.placement import Policy
 from ongpu.queue.words import called, plain
 from ongpu.watch.web.queue.foretold import expected
 
@@ -91,13 +91,13 @@ class Queue:
 
     submits: whether jobs may be submitted from here (who may do so has shown the token besides). What `open` may set: cost: (GPU's model,
     GPU hours, kWh or None) -> what they cost, None where nothing is known; currency: of that; history: the runs that ended after a time
-    (None: the engine tells only the last jobs); policy: by which its jobs are placed (None: not by ours).
+    (None: the engine tells only the last jobs); terms: by what its jobs are placed (None: not by ours).
     """
 
     cost: Callable[[str, float, float | None], float | None] = staticmethod(lambda model, hours, kwh: None)
     currency = ""
     history: Callable[[float], Iterable[Told]] | None = None
-    policy: Policy | None = None
+    terms: Callable[[float], Terms] | None = None
 
     def __init__(self, open: Callable[["Queue"], Engine] = nobody, submits: bool = False) -> None:
         self.open, self.submits = open, submits
@@ -205,7 +205,7 @@ class Queue:
             return self._seen
         live = [run for job in listing.jobs if (run := _run(job)) and run.ended is None]
         if time.monotonic() - self._foreseen >= PAST:
-            self._expected = expected(listing, self.policy, at)
+            self._expected = expected(listing, self.terms, at)
             self._foreseen = time.monotonic()
         self._seen = Seen(at, engine.name, listing, None, (*self._past.values(), *live), self._cut, self._expected)
         return self._seen

@@ -45,7 +45,12 @@ async def queue_page(request: Request) -> None:
     with frame(request, "queue") as here:
         lang = here.lang
         ui.html(tag("h1", word("queue", lang)))
-        banner, tiles = Piece(), Piece()
+        banner = Piece()
+        if not here.may_write:
+            ui.html(tag("p", tag("a", word("queue_token", lang), href="/login?next=/queue"), class_="small"))
+        elif queue.submits:
+            ui.html(tag("p", tag("a", word("submit", lang) + " ↓", href="#submit"), class_="small"))
+        tiles = Piece()
         parts: dict[str, Piece] = {}
 
         def panel(name: str, heading: str, more: Html | str = "", *below: str) -> None:
@@ -82,7 +87,8 @@ async def queue_page(request: Request) -> None:
                 parts["gantt"].show(page.picture(seen, chosen, await asyncio.to_thread(_incidents, here, seen, chosen), lang))
 
         await show()
-        _submit(here, queue)
+        if here.may_write and queue.submits:
+            _submit(here, queue)
         ui.timer(LIVE_EVERY, show, immediate=False)
 
 
@@ -94,14 +100,9 @@ def _incidents(here: Here, seen: Seen, chosen: str) -> list[Body]:
 
 
 def _submit(here: Here, queue: Queue) -> None:
-    """The form, for who may."""
+    """The form."""
     lang = here.lang
-    if not here.may_write:
-        ui.html(tag("p", tag("a", word("queue_token", lang), href="/login?next=/queue"), class_="small"))
-        return
-    if not queue.submits:
-        return
-    with ui.element("section").classes("panel"):
+    with ui.element("section").classes("panel").props("id=submit"):
         ui.html(tag("h2", word("submit", lang)))
         with ui.row().classes("actions form"):
             command = ui.input(word("command_line", lang)).props("dense outlined maxlength=20000").classes("long")
@@ -142,8 +143,20 @@ def _user() -> str:
         return str(os.getuid())
 
 
-def _button(text: str, action: Callable[[], Awaitable[None]]) -> None:
+def _button(text: str, action: Callable[[], Awaitable[None] | None]) -> None:
     ui.button(text, on_click=action, color=None).props("flat dense no-caps").classes("plain")
+
+
+async def _sure(question: str, lang: str) -> bool:
+    """Whether who clicked meant it."""
+    with ui.dialog() as dialog, ui.card():
+        ui.label(question)
+        with ui.row().classes("actions"):
+            for name, answer in (("do_cancel", True), ("keep", False)):
+                _button(word(name, lang), partial(dialog.submit, answer))
+    said = await dialog
+    dialog.delete()
+    return bool(said)
 
 
 async def _do(here: Here, back: str, action: Callable[[], object]) -> bool:
@@ -188,6 +201,7 @@ async def job_page(request: Request, job: str) -> None:
             offer(state)
 
         def offer(state: str) -> None:
+            running[0] = state not in (WAITING, HELD)
             wanted = [] if not here.may_write or state not in LIVE else ["cancel"]
             wanted += ["hold"] if wanted and state == WAITING else ["release"] if wanted and state == HELD else []
             if wanted == offered:
@@ -199,11 +213,14 @@ async def job_page(request: Request, job: str) -> None:
                     _button(word(what, lang), partial(act, what))
 
         async def act(what: str) -> None:
+            if what == "cancel" and running[0] and not await _sure(word("sure_cancel", lang, id=job), lang):
+                return
             if await _do(here, f"/queue/{job}", lambda: queue.change(what, [job])):
                 ui.notify(word("done", lang))
                 await show()
 
         offered: list[str] = []
+        running = [False]
         await show()
         ui.timer(LIVE_EVERY, show, immediate=False)
 

@@ -1,6 +1,7 @@
 """Looks for the traps in a configuration of Slurm: functions of the files, of what this machine has and of the Slurm that runs. Pure."""
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 
 from ongpu.queue.engines.slurm.nodes import types
@@ -94,10 +95,8 @@ def _select(files: Files, here: Here) -> Iterator[Found]:
             yield Found("no-time-limits", part.place, {"node": part.pairs["partitionname"]}, "DefaultTime=1-00:00:00")
     value = conf.get("SelectTypeParameters")
     counted = "memory" in value.lower()
-    if not counted and not kind.endswith("linear"):
-        yield Found(
-            "memory-not-counted", conf.place("SelectTypeParameters"), {"value": value or "-"}, "SelectTypeParameters=CR_Core_Memory"
-        )
+    if value and not counted and not kind.endswith("linear"):  # it is counted where nothing is said
+        yield Found("memory-not-counted", conf.place("SelectTypeParameters"), {"value": value}, "SelectTypeParameters=CR_Core_Memory")
     names = ("DefMemPerCPU", "DefMemPerGPU", "DefMemPerNode")
     parts = list(conf.all("PartitionName"))
     everywhere = bool(parts) and all(
@@ -133,6 +132,9 @@ def _programs(files: Files, here: Here) -> Iterator[Found]:
             continue
         if program in files.programs and files.programs[program] is None:
             yield Found("script-missing", conf.place(name), {"name": name, "program": program}, f"chmod 755 {program}")
+        if program in files.lost:
+            values = {"script": program, "program": files.lost[program]}
+            yield Found("script-without-ongpu", program, values, f"ONGPU={shlex.quote(here.ongpu)}")
         if program in files.owners and not name.startswith("Task"):
             yield Found("script-of-a-user", conf.place(name), {"name": name, "program": files.owners[program]}, "chown root: and chmod 755")
         body = files.programs.get(program) or ""

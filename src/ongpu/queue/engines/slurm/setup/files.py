@@ -1,10 +1,12 @@
 """The files of a configuration, read with what they name: their modes, their scripts, the Slurm that runs by them."""
 
 import os
+import shlex
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ongpu.hosts.processes import which
 from ongpu.lazy import dataclass, field
 from ongpu.queue.engines import EngineError
 from ongpu.queue.engines.slurm import nodes as cluster
@@ -15,20 +17,23 @@ from ongpu.queue.engines.slurm.setup.conf import Conf
 
 PLACES = ("/etc/slurm", "/etc/slurm-llnl", "/usr/local/etc/slurm", "/opt/slurm/etc")
 KEY = "/etc/munge/munge.key"
+LOOKED = "/usr/local/bin:/usr/bin:/bin:/opt/slurm/bin"  # the PATH of our scripts (queue/hooks)
 SCRIPTS = ("Prolog", "Epilog", "TaskProlog", "TaskEpilog", "HealthCheckProgram", "PrologSlurmctld", "EpilogSlurmctld")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Files:
     """What is looked at. programs: the texts of the scripts that it names, by path, None: not there or not to be run; owners: those of
-    them that others than root may change; modes: of files, in octal words, where they matter. running: `scontrol show config`, and nodes,
-    where Slurm runs here. ours: whether it is this machine's configuration, so that the machine can be compared."""
+    them that others than root may change; lost: which of them do not find the ongpu that they run, and its name; modes: of files, in octal
+    words, where they matter. running: `scontrol show config`, and nodes, where Slurm runs here. ours: whether it
+    is this machine's configuration, so that the machine can be compared."""
 
     slurm: Conf = Conf(there=False)
     gres: Conf = Conf(there=False)
     cgroup: Conf = Conf(there=False)
     programs: Mapping[str, str | None] = field(default_factory=dict)
     owners: Mapping[str, str] = field(default_factory=dict)
+    lost: Mapping[str, str] = field(default_factory=dict)
     modes: Mapping[str, str] = field(default_factory=dict)
     running: Conf | None = None
     nodes: Sequence[Node] = ()
@@ -54,12 +59,13 @@ def gather(asked: Sequence[str], host: str, root: str = "/", environ: Mapping[st
     if root == "/" and not asked:
         modes |= _mode(KEY)
     programs, owners = _programs(slurm, root, places["slurm.conf"].parent if asked and "slurm.conf" in places else None)
+    lost = _lost(programs) if root == "/" and ours else {}
     running, nodes = _running() if root == "/" and ours else (None, ())
     used = running.get("SLURM_CONF") if running else ""
     if asked and os.path.realpath(used) != os.path.realpath(places.get("slurm.conf", "")):
         running, nodes = None, ()  # another Slurm's
-    return Files(slurm=slurm, gres=read["gres.conf"], cgroup=read["cgroup.conf"], programs=programs, owners=owners, modes=modes, ours=ours,
-                 running=running, nodes=nodes)  # fmt: skip
+    return Files(slurm=slurm, gres=read["gres.conf"], cgroup=read["cgroup.conf"], programs=programs, owners=owners, lost=lost,
+                 modes=modes, ours=ours, running=running, nodes=nodes)  # fmt: skip
 
 
 def _places(asked: Sequence[str], root: str, environ: Mapping[str, str]) -> dict[str, Path]:
@@ -127,17 +133,27 @@ def _programs(conf: Conf, root: str, beside: Path | None) -> tuple[dict[str, str
         texts[path] = (_read(place) or "") if os.access(place, os.X_OK) and place.is_file() else None
         text = texts[path]
         if root == "/" and text is not None:
-            bad = next((found for one in (str(place), *_runs(text)) if (found := unsafe(one))), "")
+            runs = which(program, LOOKED) if (program := _runs(text)) else None
+            bad = next((found for one in (str(place), *([runs] if runs else [])) if (found := unsafe(one))), "")
             if bad:
                 owners[path] = bad
     return texts, owners
 
 
-def _runs(text: str) -> Iterator[str]:
-    """The program that our scripts run."""
-    for line in text.splitlines()[:60]:
-        if line.startswith("ONGPU=/"):
-            yield line[6:].strip()
+def _runs(text: str) -> str:
+    """The program that our scripts run: of "ONGPU=/opt/ongpu/bin/ongpu", or "ONGPU=${ONGPU:-ongpu}"; "" for those of others."""
+    line = next((line for line in text.splitlines()[:60] if line.startswith("ONGPU=")), "")
+    try:
+        words = shlex.split(line.removeprefix("ONGPU="))
+    except ValueError:
+        return ""
+    return words[0].removeprefix("${ONGPU:-").removesuffix("}") if words else ""
+
+
+def _lost(programs: Mapping[str, str | None]) -> dict[str, str]:
+    """Which of the scripts do not find theirs."""
+    found = {path: _runs(text) for path, text in programs.items() if text}
+    return {path: program for path, program in found.items() if program and which(program, LOOKED) is None}
 
 
 def _mode(path: str) -> dict[str, str]:

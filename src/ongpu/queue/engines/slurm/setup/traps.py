@@ -99,6 +99,8 @@ TRAPS: Mapping[str, Trap] = {
         "没有 HealthCheckProgram，或 HealthCheckInterval=0（默认值）", "掉卡或需要重置的 GPU 会不断分给作业，逐个失败。"),
     "health-check-late": Trap(NOTE, "HealthCheckInterval={value} s", "A sick GPU is given out for so long.", "HealthCheckInterval={value} 秒", "有病的 GPU 在此期间仍会被分配。"),
     "script-missing": Trap(ERROR, "{name}={program} is not there, or may not be run", "A missing prolog fails every job and drains the node; a missing health check checks nothing.", "{name}={program} 不存在或不可执行", "缺少 prolog 会让每个作业失败并 drain 节点；缺少健康检查则什么也不查。"),
+    "script-without-ongpu": Trap(ERROR, "{script} runs {program}, which is not there", "It then looks at no GPU, passes every job and says nothing: write the whole path as ONGPU= into it, or put ongpu into /usr/local/bin.",
+        "{script} 要运行 {program}，但找不到它", "它就不检查任何 GPU，放行所有作业，且没有提示：在脚本中用 ONGPU= 写明完整路径，或把 ongpu 放进 /usr/local/bin。"),
     "script-of-a-user": Trap(ERROR, "{name} runs {program} as root, which others than root may change", "Whoever may write there is root on every node.", "{name} 以 root 运行 {program}，而非 root 用户可以修改它", "能写它的人就等于所有节点的 root。"),
     "script-reads-cuda": Trap(WARNING, "{program} reads CUDA_VISIBLE_DEVICES", "Where devices are fenced it is numbered from 0 within the job: 0 need not be GPU 0. SLURM_JOB_GPUS holds the physical indices.",
         "{program} 读取 CUDA_VISIBLE_DEVICES", "设备隔离后它在作业内从 0 重新编号：0 不一定是 GPU 0。SLURM_JOB_GPUS 才是物理编号。"),

@@ -1,6 +1,7 @@
 """A configuration of Slurm for one shared machine with GPUs, from what it really has. Pure."""
 
 import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def hook(name: str, ongpu: str, folder: str) -> str:
     """A script of `ongpu gate install slurm`, with the path of ongpu, and of what slurmd's environment lacks: the health check is run
     with SLURMD_NODENAME alone (seen on 22.05.8), so that scontrol finds neither itself nor a slurm.conf in another place."""
     own = [
-        f"ONGPU={ongpu}",
+        f"ONGPU={shlex.quote(ongpu)}",
         f"SLURM_CONF=${{SLURM_CONF:-{folder}/slurm.conf}}",
         "PATH=$PATH:/usr/local/bin:/usr/bin:/bin:/opt/slurm/bin",
         "export SLURM_CONF PATH",
