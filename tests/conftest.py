@@ -12,8 +12,11 @@ if TYPE_CHECKING:
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent / "fronts")]
 
-# Whoever starts the tests in the background of a shell has them ignore SIGINT, and so would all that they start.
+# Whoever starts the tests in the background of a shell, or by nohup, has them ignore these, and so would all that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+for each in ("SIGHUP", "SIGQUIT"):  # Windows has none
+    if hasattr(signal, each):
+        signal.signal(getattr(signal, each), signal.SIG_DFL)
 
 # Their tests share what is long in coming (a cluster, a browser, all cases explained), or follow each other: one worker has them all.
 TOGETHER = ("live/test_prometheus.py", "live/test_ray.py", "live/test_slurm_jobs.py", "live/test_web.py", "report/test_told.py")

@@ -85,9 +85,8 @@ class TestPipesAndFiles:
         assert process.stdout
         assert process.stdout.readline() == b"up\n"
         process.send_signal(getattr(signal, f"SIG{name}"))
-        assert process.stdout.read() == b"got\n"
-        assert process.wait(20) == 9
-        process.stdout.close()
+        assert process.communicate(timeout=20)[0] == b"got\n"
+        assert process.returncode == 9
 
     def test_a_second_command_hears_its_signals_too(self, kept: Path) -> None:
         first = "first = Running(['true'], os.environ)\nwhile first.status is None: first.step(0.5)\nfirst.close()\n"

@@ -8,7 +8,6 @@ submitted yet.
 import heapq
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from ongpu.lazy import dataclass, replace
 from ongpu.queue.admission import Admission, Room
@@ -21,9 +20,6 @@ from ongpu.queue.job import HELD, LIVE, WAITING, Card, Told
 from ongpu.queue.placement import DAY, crossing, patience
 from ongpu.queue.reasons import Reason
 from ongpu.queue.simulate import RESTART, TICK
-
-if TYPE_CHECKING:
-    from ongpu.queue.config import Quotas
 
 MOST_STEPS = 3000  # beyond, the answer would be far away and worth nothing
 FARTHEST = 90 * DAY  # and beyond this
@@ -72,7 +68,7 @@ class Replay:
         self.basis: dict[int, str] = {}
         self.counted = {"limit": 0, "earlier": 0}  # the lengths that were waited for, by what they rest on
         self.starts: dict[int, Forecast] = {}
-        self.used = list(terms.used) if _by_hours(terms.quotas) else None
+        self.used = list(terms.used) if terms.quotas and terms.quotas.hours else None
         self.events: list[tuple[float, int, int, float]] = []
         self.asked: set[float] = set()  # when it is looked at anew who is overdue
         self.steps = 0
@@ -275,12 +271,6 @@ def _device(card: Card, closed: bool) -> Device:
         fault=(card.slug or card.state) if drained else "", taken=(closed and not drained) or bool(card.foreign or card.holder),
         last=bool(card.unexplained),
     )  # fmt: skip
-
-
-def _by_hours(quotas: "Quotas | None") -> bool:
-    """Whether anybody has a quota of GPU hours."""
-    every = (quotas.each, *quotas.users.values(), *quotas.projects.values()) if quotas else ()
-    return any(one.gpu_hours is not None for one in every)
 
 
 def _needs(told: Mapping[int, Told], cut: bool) -> dict[int, set[int | None]]:

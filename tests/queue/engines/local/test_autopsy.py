@@ -13,10 +13,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ongpu.queue import postmortem
 from ongpu.queue.engines.local import autopsy, died
 from ongpu.queue.engines.local.autopsy import KEYS, Autopsies, last, perform, quick, told
-from ongpu.queue.engines.local.died import answer, evidence
+from ongpu.queue.engines.local.died import answer, evidence, judged
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the engine is for Unix")
 OOM = """\
@@ -45,7 +44,7 @@ def request(code: int | None = 1, **more: Any) -> dict[str, Any]:
 def judge(output: str = "", code: int | None = 1, **more: Any) -> dict[str, Any]:
     """The answer of the rules, in this process."""
     asked = request(code, **more)
-    found = answer(asked, postmortem.judged(evidence(asked, output), ""), output)
+    found = answer(asked, judged(asked, output), output)
     assert tuple(found) == KEYS
     return json.loads(json.dumps(found))  # type: ignore[no-any-return]
 
@@ -136,6 +135,9 @@ class TestClasses:
         assert kind(found)[:3] == ("host-memory", "memory", "host-oom")
         monkeypatch.setattr(oom_kills, "since", lambda before: "")
         assert judge("x", 137, kills={"machine": 3})["ending"] == "signal"
+        shell = "./run.sh: line 3:   812 Killed                  python train.py"
+        assert judge(shell, 137)["ending"] == "host-memory", "as far as can be told"
+        assert judge(shell, 137, kills={"machine": 3})["ending"] == "signal", "the kernel counted none"
 
     def test_without_a_report(self) -> None:
         found = answer(request(137, gpus=[gpu(0, xids=[[1500.0, 79]])]), None, "")

@@ -39,8 +39,7 @@ from typing import Any
 
 from ongpu.hosts.processes import end
 from ongpu.lazy import dataclass, replace
-from ongpu.queue import postmortem
-from ongpu.queue.engines.local.died import WISHES, Request, answer, evidence, silent
+from ongpu.queue.engines.local.died import WISHES, Request, answer, judged, silent
 
 LIMIT, REST = 20.0, 30.0  # seconds: for one run; without work, after which the child ends
 NEWS = 2.0  # seconds that news of the GPUs may take: they are looked at once a second
@@ -206,8 +205,7 @@ def main() -> None:
     for line in sys.stdin.buffer:
         request = json.loads(line)
         output = last(str(request.get("output") or ""))
-        report = postmortem.judged(evidence(request, output), "")
-        sys.stdout.write(json.dumps(answer(request, report, output)) + "\n")
+        sys.stdout.write(json.dumps(answer(request, judged(request, output), output)) + "\n")
         sys.stdout.flush()
 
 

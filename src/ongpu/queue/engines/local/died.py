@@ -42,13 +42,11 @@ def silent(request: Request) -> bool:
 
 def evidence(request: Request, output: str) -> list[Evidence]:
     """What the rules read: its last words, the kernel's lines of its time, GPUs that no longer answer."""
-    from ongpu.hosts import oom_kills
     from ongpu.hosts.kernel import READERS
 
-    kills = request.get("kills")
-    before = {str(name): count for name, count in kills.items() if isinstance(count, int)} if isinstance(kills, dict) else {}
-    since = oom_kills.since(before) if before else ""
-    found = postmortem.words(output, number_of(request.get("code")), since, bool(before)) if request.get("code") != 0 else []
+    killed = _killed(request)
+    words = postmortem.words(output, number_of(request.get("code")), killed or "", killed is not None)
+    found = words if request.get("code") != 0 else []
     lines = [str(text)[:1000] for at, text in _pairs(request.get("log")) if _within(request, at)][-MOST_LINES:]
     for used in gpus(request):
         logged = [code for code in used.xids if any("Xid" in line and f": {code}," in line for line in lines)]
@@ -56,6 +54,21 @@ def evidence(request: Request, output: str) -> list[Evidence]:
     if lines:
         found.append(Evidence("pasted", "\n".join(lines), "dmesg", "dmesg", numbers=tuple(range(1, len(lines) + 1)), readers=READERS))
     return [*found, *_silent(request)]
+
+
+def judged(request: Request, output: str) -> "Report":
+    """What the rules say of it."""
+    report = postmortem.judged(evidence(request, output), "")
+    return postmortem.spared(report) if _killed(request) == "" else report
+
+
+def _killed(request: Request) -> str | None:
+    """What the kernel counted of programs that it ended since for want of memory; "": none, None: it does not count."""
+    from ongpu.hosts import oom_kills
+
+    kills = request.get("kills")
+    before = {str(name): count for name, count in kills.items() if isinstance(count, int)} if isinstance(kills, dict) else {}
+    return oom_kills.since(before) if before else None
 
 
 def _silent(request: Request) -> list[Evidence]:

@@ -52,7 +52,7 @@ class Tending(Beginning):
 
     def reread(self, wall: float) -> None:
         """What is reserved: as soon as it changes, and before any job that was submitted after that is placed."""
-        reservations = self.book.reservations()
+        reservations = [one for one in self.book.reservations() if one.end > wall]  # any costs each decision
         if reservations != self.reservations:
             self.reservations, self.dirty = reservations, True
             self.desk.set_reserved(bool(reservations), wall)
