@@ -3,6 +3,7 @@
 import re
 import string
 import tomllib
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -109,12 +110,16 @@ READING = (
 )
 
 
-def test_what_is_called_safe_needs_no_root_or_only_reads_or_loads_a_module() -> None:
+def runs(*risks: str) -> Iterator[tuple[str, str]]:
+    """(recipe, command) of all steps of these risks."""
     for name, recipe in recipes().items():
-        for step in recipe["command"]:
-            if step["risk"] in ("look", "safe"):
-                asks = len(re.findall(r"\bsudo\b", step["run"]))
-                assert asks == len(re.findall(rf"\bsudo (?:{READING})", step["run"])), (name, step["run"])
+        yield from ((name, step["run"]) for step in recipe["command"] if step["risk"] in risks)
+
+
+def test_what_is_called_safe_needs_no_root_or_only_reads_or_loads_a_module() -> None:
+    for name, run in runs("look", "safe"):
+        asks = len(re.findall(r"\bsudo\b", run))
+        assert asks == len(re.findall(rf"\bsudo (?:{READING})", run)), (name, run)
 
 
 # What only tells; each part of a command that is joined by ; && | or || begins with it.
@@ -128,11 +133,9 @@ TELLS = (
 
 
 def test_what_only_tells_is_called_a_look() -> None:
-    for name, recipe in recipes().items():
-        for step in recipe["command"]:
-            if step["risk"] == "safe":
-                parts = re.split(r";|&&|\|\|?(?=(?:[^']*'[^']*')*[^']*$)", step["run"])
-                assert not all(re.match(TELLS, part.strip()) for part in parts), (name, step["run"])
+    for name, run in runs("safe"):
+        parts = re.split(r";|&&|\|\|?(?=(?:[^']*'[^']*')*[^']*$)", run)
+        assert not all(re.match(TELLS, part.strip()) for part in parts), (name, run)
 
 
 def test_symptoms_are_well_formed() -> None:

@@ -13,7 +13,13 @@ if TYPE_CHECKING:
     from ongpu.queue.engines.local.rows import Row
 
 HOUR = 3600.0
+WEEK = 7 * 24 * HOUR  # in which a quota's GPU-hours are counted
 MANY = 1 << 30
+
+
+def owners(user: str, project: str) -> tuple[str, ...]:
+    """To whose account a job goes, named as in Policy.spent and Book.used."""
+    return (f"user:{user}", f"project:{project}") if project else (f"user:{user}",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +114,7 @@ class Admission:
         self._running.append(row)
         self._cpus += row.cpus
         self._memory += row.host_memory
-        for name in (f"user:{row.user}", *([f"project:{row.project}"] if row.project else [])):
+        for name in owners(row.user, row.project):
             self._gpus[name] = self._gpus.get(name, 0) + row.gpus
         if row.array is not None:
             self._arrays[row.array] = self._arrays.get(row.array, 0) + 1

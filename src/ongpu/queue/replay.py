@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ongpu.lazy import dataclass, replace
-from ongpu.queue.admission import Admission, Room
+from ongpu.queue.admission import WEEK, Admission, Room, owners
 from ongpu.queue.engines.local.desk import Busy, Desk, Device, Want, fits, job_of
 from ongpu.queue.engines.local.possible import RESERVE
 from ongpu.queue.engines.local.rows import Row
@@ -23,7 +23,6 @@ from ongpu.queue.simulate import RESTART, TICK
 
 MOST_STEPS = 3000  # beyond, the answer would be far away and worth nothing
 FARTHEST = 90 * DAY  # and beyond this
-WEEK = 7 * DAY  # that quotas of GPU hours look back
 END, CROSS, LOOK, SPANS = range(4)
 # Why a job waits, as far as the replay knows of it; of the others (a looker that does not answer, ...) nobody knows the end
 REPLAYED = (
@@ -228,7 +227,7 @@ class Replay:
         run = self.running.pop(number)
         if self.used is not None:
             amount = (self.now - run.since) * run.row.gpus
-            self.used += [(name, int(self.now // SPAN), amount) for name in _owners(run.row)]
+            self.used += [(name, int(self.now // SPAN), amount) for name in owners(run.row.user, run.row.project)]
         return run
 
     def _stop(self, number: int) -> None:
@@ -246,7 +245,7 @@ class Replay:
             if span >= int(begin // SPAN):
                 used[name] = used.get(name, 0.0) + amount
         for run in self.running.values() if self.used is not None else ():
-            for name in _owners(run.row):
+            for name in owners(run.row.user, run.row.project):
                 used[name] = used.get(name, 0.0) + (self.now - max(run.since, begin)) * run.row.gpus
         return used
 
@@ -256,10 +255,6 @@ class Replay:
             for gpu, slot in run.leases if run.row.share else ():
                 parts.setdefault(gpu, []).append((slot, run.row.memory or 0))
         return [replace(one, parts=tuple(parts[one.id])) if one.id in parts else one for one in self.devices]
-
-
-def _owners(row: Row) -> list[str]:
-    return [f"user:{row.user}", *([f"project:{row.project}"] if row.project else [])]
 
 
 def _device(card: Card, closed: bool) -> Device:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ongpu.lazy import field_names
-from ongpu.queue.admission import Reservation
+from ongpu.queue.admission import Reservation, owners
 from ongpu.queue.engines.local.asking import Asking
 from ongpu.queue.engines.local.ended import settle
 from ongpu.queue.engines.local.ids import clean, listed, next_seq, next_since
@@ -141,7 +141,7 @@ class Book(Asking, Telling):
             (ended, then, used, *figures, end.started, end.job, end.attempt),
         )
         attained += used
-        for name in (f"user:{user}", *([f"project:{project}"] if project else [])):
+        for name in owners(user, project):
             db.execute(
                 "INSERT INTO account VALUES (?, ?, ?) ON CONFLICT (name, span) DO UPDATE SET used = used + excluded.used",
                 (name, int(ended // SPAN), used),

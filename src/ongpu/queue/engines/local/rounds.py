@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ongpu.queue.admission import Admission, Room
+from ongpu.queue.admission import WEEK, Admission, Room
 from ongpu.queue.engines.local import alive, recovery, stopping
 from ongpu.queue.engines.local.active import NO_CHECKPOINT, Active
 from ongpu.queue.engines.local.desk import Busy
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 SYNC_EVERY = 0.05  # seconds that claims and ends may be on their way to the disk: a power cut takes as much back, a kill -9 nothing
 DECIDE_EVERY = 5.0  # seconds between two decisions where nothing happened: buckets and patience grow with time
-WEEK = 7 * 86_400  # seconds, in which a quota's GPU-hours are counted
 LONGEST = 10.0  # that nothing is looked at: commands take a longer silence for a daemon that hangs (engine.py)
 TROUBLE_EVERY = 60.0  # between two lines of the log about a looker that does not live
 TELL_EVERY = 2.0  # between two tellings of why jobs wait
